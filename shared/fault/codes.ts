@@ -45,8 +45,60 @@ const row = (grpc: GrpcStatusName, blame: FaultBlame, more: Partial<FaultRow> = 
   ...more,
 });
 
-/** Every fault code with its row. The order is that of the manual. */
-export const faultTable = {
+/** The codes, in the order of the manual. */
+export const faultCodes = [
+  "INVALID_ARGUMENT",
+  "PATH_INVALID",
+  "NOT_FOUND",
+  "NOT_A_FILE",
+  "NOT_A_DIRECTORY",
+  "UNSUPPORTED_FILE_TYPE",
+  "SYMLINK_REFUSED",
+  "HARDLINK_REFUSED",
+  "PATH_ESCAPES",
+  "PATH_CHANGED",
+  "POLICY_DENIED",
+  "APPROVAL_REQUIRED",
+  "APPROVAL_DENIED",
+  "APPROVAL_EXPIRED",
+  "UNAUTHENTICATED",
+  "ENROLMENT_PENDING",
+  "ENROLMENT_REJECTED",
+  "JOIN_CODE_INVALID",
+  "IDENTITY_REVOKED",
+  "IDENTITY_EXPIRED",
+  "IDENTITY_UNKNOWN",
+  "PIN_MISMATCH",
+  "ALREADY_EXISTS",
+  "CONFLICT",
+  "NOT_EMPTY",
+  "WORKSPACE_ACCESS_UNAVAILABLE",
+  "NODE_OFFLINE",
+  "GATEWAY_UNREACHABLE",
+  "OUTCOME_UNKNOWN",
+  "DEADLINE_EXCEEDED",
+  "CANCELLED",
+  "TOO_LARGE",
+  "LIMIT_REACHED",
+  "RATE_LIMITED",
+  "INTEGRITY_FAILURE",
+  "DISK_FULL",
+  "IO_ERROR",
+  "VERSION_UNSUPPORTED",
+  "TOOL_FAILED",
+  "TOOL_NOT_EXPOSED",
+  "INSTALL_FAILED",
+  "INSTALL_REFUSED",
+  "INSTALL_UNSUPPORTED",
+  "LEASE_ENDED",
+  "INTERNAL",
+] as const;
+
+/** A fault code: the words clients branch on. */
+export type FaultCode = (typeof faultCodes)[number];
+
+/** Every fault code with its row. */
+export const faultTable: Readonly<Record<FaultCode, FaultRow>> = {
   INVALID_ARGUMENT: row("INVALID_ARGUMENT", "caller"),
   PATH_INVALID: row("INVALID_ARGUMENT", "caller"),
   NOT_FOUND: row("NOT_FOUND", "caller"),
@@ -92,10 +144,7 @@ export const faultTable = {
   INSTALL_UNSUPPORTED: row("UNIMPLEMENTED", "node"),
   LEASE_ENDED: row("FAILED_PRECONDITION", "caller"),
   INTERNAL: row("INTERNAL", "gateway"),
-} as const satisfies Record<string, FaultRow>;
-
-/** A fault code: the words clients branch on. */
-export type FaultCode = keyof typeof faultTable;
+};
 
 const exitByStatus: Partial<Record<GrpcStatusName, number>> = {
   INVALID_ARGUMENT: 2,

@@ -61,14 +61,16 @@ export function startDeadline(options: DeadlineOptions): Deadline {
   const timer = new AbortController();
   const done = new AbortController();
   const reason =
-    options.fault ??
-    (() => new Fault("DEADLINE_EXCEEDED", `the deadline of ${options.timeoutMs} ms passed`));
+    options.fault ?? (() => new Fault("DEADLINE_EXCEEDED", `the deadline of ${options.timeoutMs} ms passed`));
   clock.sleep(options.timeoutMs, { signal: done.signal }).then(
     () => timer.abort(reason()),
     () => undefined,
   );
   const signal = options.signal ? AbortSignal.any([options.signal, timer.signal]) : timer.signal;
-  return { signal, [Symbol.dispose]: () => done.abort(new Fault("CANCELLED", "the deadline was given back")) };
+  return {
+    signal,
+    [Symbol.dispose]: () => done.abort(new Fault("CANCELLED", "the deadline was given back")),
+  };
 }
 
 /** `promise`, or a rejection with the signal's reason when that comes first. The promise itself goes on. */

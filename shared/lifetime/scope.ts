@@ -22,7 +22,10 @@ export class Scope implements AsyncDisposable {
     this.#name = name;
     if (!parent) return;
     const onAbort = (): void => void this.end(parent.reason).catch(() => undefined);
-    if (parent.aborted) return void onAbort();
+    if (parent.aborted) {
+      onAbort();
+      return;
+    }
     parent.addEventListener("abort", onAbort, { once: true });
     this.#unlink = () => parent.removeEventListener("abort", onAbort);
   }
@@ -52,7 +55,8 @@ export class Scope implements AsyncDisposable {
     if (this.signal.aborted) return;
     const running = task(this.signal).catch((error: unknown) => {
       if (this.signal.aborted) return;
-      const reason = error instanceof Fault ? error : new Error(`${this.#name}: ${name} failed`, { cause: error });
+      const reason =
+        error instanceof Fault ? error : new Error(`${this.#name}: ${name} failed`, { cause: error });
       void this.end(reason).catch(() => undefined);
     });
     this.#tasks.add(running);

@@ -30,7 +30,10 @@ export interface CallContext {
 export type MethodImplementation<M extends DescMethod> = M extends { methodKind: "unary" }
   ? (request: MessageShape<M["input"]>, context: CallContext) => Promise<MessageInitShape<M["output"]>>
   : M extends { methodKind: "server_streaming" }
-    ? (request: MessageShape<M["input"]>, context: CallContext) => AsyncIterable<MessageInitShape<M["output"]>>
+    ? (
+        request: MessageShape<M["input"]>,
+        context: CallContext,
+      ) => AsyncIterable<MessageInitShape<M["output"]>>
     : M extends { methodKind: "client_streaming" }
       ? (
           requests: AsyncIterable<MessageShape<M["input"]>>,
@@ -64,7 +67,10 @@ export interface CallOptions {
 export type MethodClient<M extends DescMethod> = M extends { methodKind: "unary" }
   ? (request: MessageInitShape<M["input"]>, options?: CallOptions) => Promise<MessageShape<M["output"]>>
   : M extends { methodKind: "server_streaming" }
-    ? (request: MessageInitShape<M["input"]>, options?: CallOptions) => AsyncIterable<MessageShape<M["output"]>>
+    ? (
+        request: MessageInitShape<M["input"]>,
+        options?: CallOptions,
+      ) => AsyncIterable<MessageShape<M["output"]>>
     : M extends { methodKind: "client_streaming" }
       ? (
           requests: AsyncIterable<MessageInitShape<M["input"]>>,

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/admin.proto.
  */
 export const file_fairlead_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEi2AEKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXMibgoZQWRtaW5DcmVhdGVJbnZpdGVSZXNwb25zZRIMCgRjb2RlGAEgASgJEg8KB2NvbW1hbmQYAiABKAkSEgoKZXhwaXJlc19tcxgDIAEoAxIMCgR1c2VzGAQgASgNEhAKCHdhcm5pbmdzGAUgAygJIocECgtOb2RlU3VtbWFyeRIKCgJpZBgBIAEoCRINCgVhbGlhcxgCIAEoCRINCgVzdGF0ZRgDIAEoCRIQCghzaW5jZV9tcxgEIAEoAxIOCgZyZWFzb24YBSABKAkSEQoJbmV4dF9zdGVwGAYgASgJEhUKDWFnZW50X3ZlcnNpb24YByABKAkSEAoIcGxhdGZvcm0YCCABKAkSEQoJaG9zdF9uYW1lGAkgASgJEjQKBmxhYmVscxgKIAMoCzIkLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYCyABKAkSEgoKd29ya3NwYWNlcxgMIAMoCRINCgV0b29scxgNIAEoDRIOCgZza2lsbHMYDiABKA0SHgoWY2VydGlmaWNhdGVfZXhwaXJlc19tcxgPIAEoAxIUCgxsYXN0X3NlZW5fbXMYECABKAMSEQoJcGFpcmVkX21zGBEgASgDEhIKCmdlbmVyYXRpb24YEiABKAQSDwoHYWRkcmVzcxgTIAEoCRITCgtjb250YWlubWVudBgUIAEoCRIxCghwcm9ibGVtcxgVIAMoCzIfLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uUHJvYmxlbRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlMKElB1YmxpY2F0aW9uUHJvYmxlbRIMCgRraW5kGAEgASgJEgwKBG5hbWUYAiABKAkSIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKVAQoVQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEj4KBmxhYmVscxgCIAMoCzIuLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKFkFkbWluTGlzdE5vZGVzUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIjChNBZG1pbkdldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiPgoUQWRtaW5HZXROb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IiYKFkFkbWluUmV2b2tlTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSJSChdBZG1pblJldm9rZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkSDwoHYWxyZWFkeRgCIAEoCCI1ChZBZG1pblJlbmFtZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDQoFYWxpYXMYAiABKAkiQQoXQWRtaW5SZW5hbWVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IkkKF0FkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFYWdlbnQYAiABKAkSDgoGdHRsX21zGAMgASgDIlsKBVRva2VuEgoKAmlkGAEgASgJEg8KB3Nlc3Npb24YAiABKAkSDQoFYWdlbnQYAyABKAkSEgoKY3JlYXRlZF9tcxgEIAEoAxISCgpleHBpcmVzX21zGAUgASgDIksKGEFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRIhCgV0b2tlbhgBIAEoCzISLmZhaXJsZWFkLnYxLlRva2VuEgwKBHRleHQYAiABKAkiGAoWQWRtaW5MaXN0VG9rZW5zUmVxdWVzdCI9ChdBZG1pbkxpc3RUb2tlbnNSZXNwb25zZRIiCgZ0b2tlbnMYASADKAsyEi5mYWlybGVhZC52MS5Ub2tlbiIlChdBZG1pblJldm9rZVRva2VuUmVxdWVzdBIKCgJpZBgBIAEoCSI9ChhBZG1pblJldm9rZVRva2VuUmVzcG9uc2USIQoFdG9rZW4YASABKAsyEi5mYWlybGVhZC52MS5Ub2tlbjKlBgoFQWRtaW4SVAoJR2V0U3RhdHVzEiIuZmFpcmxlYWQudjEuQWRtaW5HZXRTdGF0dXNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5HZXRTdGF0dXNSZXNwb25zZRJdCgxDcmVhdGVJbnZpdGUSJS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QaJi5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlElQKCUxpc3ROb2RlcxIiLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVzcG9uc2USTgoHR2V0Tm9kZRIgLmZhaXJsZWFkLnYxLkFkbWluR2V0Tm9kZVJlcXVlc3QaIS5mYWlybGVhZC52MS5BZG1pbkdldE5vZGVSZXNwb25zZRJXCgpSZXZva2VOb2RlEiMuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VOb2RlUmVxdWVzdBokLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlTm9kZVJlc3BvbnNlElcKClJlbmFtZU5vZGUSIy5mYWlybGVhZC52MS5BZG1pblJlbmFtZU5vZGVSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZW5hbWVOb2RlUmVzcG9uc2USWgoLQ3JlYXRlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRJXCgpMaXN0VG9rZW5zEiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVxdWVzdBokLmZhaXJsZWFkLnYxLkFkbWluTGlzdFRva2Vuc1Jlc3BvbnNlEloKC1Jldm9rZVRva2VuEiQuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VUb2tlblJlcXVlc3QaJS5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVzcG9uc2ViBnByb3RvMw", [file_fairlead_v1_fault]);
+  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEi2AEKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXMibgoZQWRtaW5DcmVhdGVJbnZpdGVSZXNwb25zZRIMCgRjb2RlGAEgASgJEg8KB2NvbW1hbmQYAiABKAkSEgoKZXhwaXJlc19tcxgDIAEoAxIMCgR1c2VzGAQgASgNEhAKCHdhcm5pbmdzGAUgAygJIocECgtOb2RlU3VtbWFyeRIKCgJpZBgBIAEoCRINCgVhbGlhcxgCIAEoCRINCgVzdGF0ZRgDIAEoCRIQCghzaW5jZV9tcxgEIAEoAxIOCgZyZWFzb24YBSABKAkSEQoJbmV4dF9zdGVwGAYgASgJEhUKDWFnZW50X3ZlcnNpb24YByABKAkSEAoIcGxhdGZvcm0YCCABKAkSEQoJaG9zdF9uYW1lGAkgASgJEjQKBmxhYmVscxgKIAMoCzIkLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYCyABKAkSEgoKd29ya3NwYWNlcxgMIAMoCRINCgV0b29scxgNIAEoDRIOCgZza2lsbHMYDiABKA0SHgoWY2VydGlmaWNhdGVfZXhwaXJlc19tcxgPIAEoAxIUCgxsYXN0X3NlZW5fbXMYECABKAMSEQoJcGFpcmVkX21zGBEgASgDEhIKCmdlbmVyYXRpb24YEiABKAQSDwoHYWRkcmVzcxgTIAEoCRITCgtjb250YWlubWVudBgUIAEoCRIxCghwcm9ibGVtcxgVIAMoCzIfLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uUHJvYmxlbRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlMKElB1YmxpY2F0aW9uUHJvYmxlbRIMCgRraW5kGAEgASgJEgwKBG5hbWUYAiABKAkSIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKVAQoVQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEj4KBmxhYmVscxgCIAMoCzIuLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKFkFkbWluTGlzdE5vZGVzUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIjChNBZG1pbkdldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiPgoUQWRtaW5HZXROb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IiYKFkFkbWluUmV2b2tlTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSJSChdBZG1pblJldm9rZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkSDwoHYWxyZWFkeRgCIAEoCCI1ChZBZG1pblJlbmFtZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDQoFYWxpYXMYAiABKAkiQQoXQWRtaW5SZW5hbWVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IkkKF0FkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFYWdlbnQYAiABKAkSDgoGdHRsX21zGAMgASgDIlsKBVRva2VuEgoKAmlkGAEgASgJEg8KB3Nlc3Npb24YAiABKAkSDQoFYWdlbnQYAyABKAkSEgoKY3JlYXRlZF9tcxgEIAEoAxISCgpleHBpcmVzX21zGAUgASgDIksKGEFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRIhCgV0b2tlbhgBIAEoCzISLmZhaXJsZWFkLnYxLlRva2VuEgwKBHRleHQYAiABKAkiGAoWQWRtaW5MaXN0VG9rZW5zUmVxdWVzdCI9ChdBZG1pbkxpc3RUb2tlbnNSZXNwb25zZRIiCgZ0b2tlbnMYASADKAsyEi5mYWlybGVhZC52MS5Ub2tlbiIlChdBZG1pblJldm9rZVRva2VuUmVxdWVzdBIKCgJpZBgBIAEoCSI9ChhBZG1pblJldm9rZVRva2VuUmVzcG9uc2USIQoFdG9rZW4YASABKAsyEi5mYWlybGVhZC52MS5Ub2tlbiK2AQoIQXBwcm92YWwSCgoCaWQYASABKAkSDQoFc3RhdGUYAiABKAkSDQoFdGl0bGUYAyABKAkSDgoGZGV0YWlsGAQgASgJEg0KBWFnZW50GAUgASgJEg8KB3Nlc3Npb24YBiABKAkSDAoEbm9kZRgHIAEoCRIMCgRydWxlGAggASgJEhAKCGFza2VkX21zGAkgASgDEhIKCmV4cGlyZXNfbXMYCiABKAMSDgoGZGlnZXN0GAsgASgJIigKGUFkbWluTGlzdEFwcHJvdmFsc1JlcXVlc3QSCwoDYWxsGAEgASgIIkYKGkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEigKCWFwcHJvdmFscxgBIAMoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsIjcKGkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJEg0KBWFsbG93GAIgASgIIkYKG0FkbWluRGVjaWRlQXBwcm92YWxSZXNwb25zZRInCghhcHByb3ZhbBgBIAEoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsMuwHCgVBZG1pbhJUCglHZXRTdGF0dXMSIi5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1JlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlEl0KDENyZWF0ZUludml0ZRIlLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBomLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVzcG9uc2USVAoJTGlzdE5vZGVzEiIuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXNwb25zZRJOCgdHZXROb2RlEiAuZmFpcmxlYWQudjEuQWRtaW5HZXROb2RlUmVxdWVzdBohLmZhaXJsZWFkLnYxLkFkbWluR2V0Tm9kZVJlc3BvbnNlElcKClJldm9rZU5vZGUSIy5mYWlybGVhZC52MS5BZG1pblJldm9rZU5vZGVSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USVwoKUmVuYW1lTm9kZRIjLmZhaXJsZWFkLnYxLkFkbWluUmVuYW1lTm9kZVJlcXVlc3QaJC5mYWlybGVhZC52MS5BZG1pblJlbmFtZU5vZGVSZXNwb25zZRJaCgtDcmVhdGVUb2tlbhIkLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVUb2tlblJlc3BvbnNlElcKCkxpc3RUb2tlbnMSIy5mYWlybGVhZC52MS5BZG1pbkxpc3RUb2tlbnNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVzcG9uc2USWgoLUmV2b2tlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlVG9rZW5SZXNwb25zZRJgCg1MaXN0QXBwcm92YWxzEiYuZmFpcmxlYWQudjEuQWRtaW5MaXN0QXBwcm92YWxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEmMKDkRlY2lkZUFwcHJvdmFsEicuZmFpcmxlYWQudjEuQWRtaW5EZWNpZGVBcHByb3ZhbFJlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkRlY2lkZUFwcHJvdmFsUmVzcG9uc2ViBnByb3RvMw", [file_fairlead_v1_fault]);
 
 /**
  * Asks for the gateway's health.
@@ -796,6 +796,188 @@ export const AdminRevokeTokenResponseSchema: GenMessage<AdminRevokeTokenResponse
   messageDesc(file_fairlead_v1_admin, 20);
 
 /**
+ * Something that waits, or waited, for a person.
+ *
+ * @generated from message fairlead.v1.Approval
+ */
+export type Approval = Message<"fairlead.v1.Approval"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * `waiting`, `allowed`, `denied` or `expired`.
+   *
+   * @generated from field: string state = 2;
+   */
+  state: string;
+
+  /**
+   * What is asked, in at most 80 characters.
+   *
+   * @generated from field: string title = 3;
+   */
+  title: string;
+
+  /**
+   * Everything that the answer covers.
+   *
+   * @generated from field: string detail = 4;
+   */
+  detail: string;
+
+  /**
+   * The agent that asks.
+   *
+   * @generated from field: string agent = 5;
+   */
+  agent: string;
+
+  /**
+   * The session that asks; empty for the operator.
+   *
+   * @generated from field: string session = 6;
+   */
+  session: string;
+
+  /**
+   * The node that it is about; its alias.
+   *
+   * @generated from field: string node = 7;
+   */
+  node: string;
+
+  /**
+   * The rule that asks.
+   *
+   * @generated from field: string rule = 8;
+   */
+  rule: string;
+
+  /**
+   * When it was asked, in milliseconds since 1970.
+   *
+   * @generated from field: int64 asked_ms = 9;
+   */
+  askedMs: bigint;
+
+  /**
+   * When it expires, in milliseconds since 1970.
+   *
+   * @generated from field: int64 expires_ms = 10;
+   */
+  expiresMs: bigint;
+
+  /**
+   * Digest of what the answer covers.
+   *
+   * @generated from field: string digest = 11;
+   */
+  digest: string;
+};
+
+/**
+ * Describes the message fairlead.v1.Approval.
+ * Use `create(ApprovalSchema)` to create a new message.
+ */
+export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 21);
+
+/**
+ * Asks for the approvals.
+ *
+ * @generated from message fairlead.v1.AdminListApprovalsRequest
+ */
+export type AdminListApprovalsRequest = Message<"fairlead.v1.AdminListApprovalsRequest"> & {
+  /**
+   * Also those that were decided.
+   *
+   * @generated from field: bool all = 1;
+   */
+  all: boolean;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminListApprovalsRequest.
+ * Use `create(AdminListApprovalsRequestSchema)` to create a new message.
+ */
+export const AdminListApprovalsRequestSchema: GenMessage<AdminListApprovalsRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 22);
+
+/**
+ * The approvals.
+ *
+ * @generated from message fairlead.v1.AdminListApprovalsResponse
+ */
+export type AdminListApprovalsResponse = Message<"fairlead.v1.AdminListApprovalsResponse"> & {
+  /**
+   * Oldest first.
+   *
+   * @generated from field: repeated fairlead.v1.Approval approvals = 1;
+   */
+  approvals: Approval[];
+};
+
+/**
+ * Describes the message fairlead.v1.AdminListApprovalsResponse.
+ * Use `create(AdminListApprovalsResponseSchema)` to create a new message.
+ */
+export const AdminListApprovalsResponseSchema: GenMessage<AdminListApprovalsResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 23);
+
+/**
+ * An answer.
+ *
+ * @generated from message fairlead.v1.AdminDecideApprovalRequest
+ */
+export type AdminDecideApprovalRequest = Message<"fairlead.v1.AdminDecideApprovalRequest"> & {
+  /**
+   * The approval, or a prefix of its id that fits one only.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Allow it; else it is denied.
+   *
+   * @generated from field: bool allow = 2;
+   */
+  allow: boolean;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminDecideApprovalRequest.
+ * Use `create(AdminDecideApprovalRequestSchema)` to create a new message.
+ */
+export const AdminDecideApprovalRequestSchema: GenMessage<AdminDecideApprovalRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 24);
+
+/**
+ * It is decided.
+ *
+ * @generated from message fairlead.v1.AdminDecideApprovalResponse
+ */
+export type AdminDecideApprovalResponse = Message<"fairlead.v1.AdminDecideApprovalResponse"> & {
+  /**
+   * As it is now.
+   *
+   * @generated from field: fairlead.v1.Approval approval = 1;
+   */
+  approval?: Approval | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminDecideApprovalResponse.
+ * Use `create(AdminDecideApprovalResponseSchema)` to create a new message.
+ */
+export const AdminDecideApprovalResponseSchema: GenMessage<AdminDecideApprovalResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 25);
+
+/**
  * The gateway and its fleet.
  *
  * @generated from service fairlead.v1.Admin
@@ -890,6 +1072,26 @@ export const Admin: GenService<{
     methodKind: "unary";
     input: typeof AdminRevokeTokenRequestSchema;
     output: typeof AdminRevokeTokenResponseSchema;
+  },
+  /**
+   * What waits for a person, and what was decided lately.
+   *
+   * @generated from rpc fairlead.v1.Admin.ListApprovals
+   */
+  listApprovals: {
+    methodKind: "unary";
+    input: typeof AdminListApprovalsRequestSchema;
+    output: typeof AdminListApprovalsResponseSchema;
+  },
+  /**
+   * Allows or denies what waits.
+   *
+   * @generated from rpc fairlead.v1.Admin.DecideApproval
+   */
+  decideApproval: {
+    methodKind: "unary";
+    input: typeof AdminDecideApprovalRequestSchema;
+    output: typeof AdminDecideApprovalResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_fairlead_v1_admin, 0);

@@ -1,0 +1,63 @@
+import type { DescService } from "@bufbuild/protobuf";
+import type { Fault } from "../../shared/fault/fault.ts";
+import type { Hello, PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import type { Client } from "../../shared/rpc/service.ts";
+
+/** Where a node stands, as every list shows it. */
+export type PresenceState = "online" | "reconnecting" | "draining" | "offline" | "revoked";
+
+/** A node's presence: state, since when, and why. */
+export interface Presence {
+  readonly nodeId: string;
+  readonly state: PresenceState;
+  /** Since when, in milliseconds since 1970. */
+  readonly sinceMs: number;
+  /** A `snake_case` word: `linked`, `link_lost`, `goodbye`, `never_linked`, `revoked`, `heartbeat_missed`, … */
+  readonly reason: string;
+  /** Generation of the present or last link; 0 before the first. */
+  readonly generation: number;
+  /** When it was last heard of, in milliseconds since 1970; 0: never. */
+  readonly lastSeenMs: number;
+  /** Where it connects from; empty before the first link. */
+  readonly address: string;
+  /** The hello of the present or last link of this gateway process. */
+  readonly hello: Hello | undefined;
+}
+
+/** A live link: how the gateway calls one node. */
+export interface LiveLink {
+  readonly nodeId: string;
+  /** Rises with each accepted link of the node. */
+  readonly generation: number;
+  readonly hello: Hello;
+  /** Aborts when the link ends. */
+  readonly signal: AbortSignal;
+  /** A typed client of a service of the node; its calls end with the link as the class of the method says. */
+  client<S extends DescService>(service: S): Client<S>;
+}
+
+/** What a feature does with what a node publishes. One reader a kind. */
+export interface PublicationReader {
+  readonly kind: PublicationKind;
+  /**
+   * Reads the publication whose digest differs from the last one read, and puts it in the feature's catalogue. Never
+   * overlaps with itself for one node; a link that ends meanwhile aborts it.
+   */
+  read(link: LiveLink, publication: { readonly epoch: bigint; readonly digest: string }): Promise<void>;
+  /** Everything of this node is withdrawn, in one synchronous step. */
+  withdraw(nodeId: string, reason: "node_offline" | "revoked"): void;
+}
+
+/** The links of this gateway. */
+export interface Links {
+  /** The live link of a node, if there is one. */
+  find(nodeId: string): LiveLink | undefined;
+  /** The live link of a node; `NODE_OFFLINE` with state, since and reason in details when there is none. */
+  get(nodeId: string): LiveLink;
+  /** Where a node stands; a node that never linked is `offline` with reason `never_linked`. */
+  presence(nodeId: string): Presence;
+  /** The present state of every node first, then each change in order. A slow reader gets the latest of each node. */
+  changes(options: { readonly signal: AbortSignal }): AsyncIterable<Presence>;
+  /** Ends a node's link, its calls and its streams with `fault`; resolves when nothing of it is left. */
+  end(nodeId: string, fault: Fault): Promise<void>;
+}
