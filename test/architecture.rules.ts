@@ -1,0 +1,124 @@
+// Who may import whom, as data. The arrows are those of the house: down the ladders below, never sideways, never up.
+// A new room, package or door is one row here, with a reason in the commit.
+
+type Level = readonly string[];
+
+/** Rooms from the top to the bottom: a room may import every room on a lower level, and none beside it. */
+export interface Ladder {
+  /** The folder whose rooms these are; `.` among them stands for the files directly in it. */
+  readonly folder: string;
+  readonly levels: readonly Level[];
+}
+
+/** The ladders. Rooms that stand in several ladders of one folder may import what is below them in any. */
+export const ladders: readonly Ladder[] = [
+  {
+    folder: "gateway",
+    levels: [
+      ["cli"],
+      ["."],
+      ["serve"],
+      ["sessions", "fleet"],
+      ["tools"],
+      ["policy", "approvals", "plugins", "skills", "memory", "installs"],
+      ["files"],
+      ["link"],
+      ["pairing", "audit", "cluster"],
+      ["store"],
+    ],
+  },
+  {
+    folder: "node-agent",
+    levels: [["cli"], ["."], ["tools", "skills", "memory", "installs"], ["workers", "files"], ["workspace"]],
+  },
+  { folder: "node-agent", levels: [["cli"], ["."], ["link"], ["pairing"]] },
+  {
+    folder: "shared",
+    levels: [
+      ["skill-file", "service", "terminal", "core-tools"],
+      ["rpc", "root", "mcp-stdio"],
+      ["process", "config", "log", "telemetry", "content", "identity"],
+      ["flow", "names"],
+      ["lifetime"],
+      ["fault"],
+      ["gen"],
+    ],
+  },
+];
+
+/** Whole folders that the files of another may import besides their own ladder. */
+export const folders: Readonly<Record<string, readonly string[]>> = {
+  gateway: ["shared"],
+  "node-agent": ["shared"],
+  shared: [],
+};
+
+/** The rooms that the front door may load. */
+export const frontDoor: readonly string[] = ["gateway/cli", "node-agent/cli", "shared"];
+
+/**
+ * Which rooms may import an npm package; a folder stands for all its rooms. A row whose rooms exist and do without the
+ * package is stale. `test/` is not held.
+ */
+export const packages: Readonly<Record<string, readonly string[]>> = {
+  /** Messages are what both programs speak. */
+  "@bufbuild/protobuf": ["gateway", "node-agent", "shared/gen", "shared/rpc"],
+  "@grpc/grpc-js": ["node-agent/link"],
+  "@modelcontextprotocol/node": ["gateway/serve"],
+  "@modelcontextprotocol/server": ["gateway/serve"],
+  "@peculiar/x509": ["shared/identity"],
+  "cli-progress": ["shared/terminal"],
+  "cli-table3": ["shared/terminal"],
+  "env-paths": ["shared/config"],
+  ajv: ["gateway/tools"],
+  chokidar: ["node-agent/workspace", "gateway/skills"],
+  commander: ["shared/terminal"],
+  execa: ["shared/process"],
+  kysely: ["gateway/store"],
+  picomatch: ["shared/names"],
+  pino: ["shared/log"],
+  yaml: ["shared/skill-file"],
+  zod: ["gateway/cli", "gateway/serve", "gateway/tools", "node-agent/cli"],
+};
+
+/** What else has a door of its own: the rooms that may use it. */
+export const doors: Readonly<Record<"fs" | "env" | "timers" | "child processes", readonly string[]>> = {
+  /** `node:fs` and `node:fs/promises`. */
+  fs: [
+    "shared/root",
+    "shared/config",
+    "shared/process",
+    "shared/service",
+    "gateway/cli",
+    "gateway/serve",
+    "gateway/files",
+    "gateway/skills",
+    "gateway/pairing",
+    "gateway/audit",
+    "gateway/store",
+    "node-agent/cli",
+    "node-agent/workspace",
+    "node-agent/pairing",
+  ],
+  /** `process.env`. */
+  env: ["shared/config", "gateway/cli", "node-agent/cli"],
+  /** `setTimeout`, `setInterval` and `node:timers`; in tests too, but for faults and programs under test. */
+  timers: ["shared/lifetime", "test/support/fault-proxy", "test/fixtures/", "test/bench/"],
+  /** `node:child_process`. */
+  "child processes": ["shared/process", "shared/mcp-stdio", "node-agent/workers"],
+};
+
+/** Words that say nothing about what a file holds. */
+export const emptyWords: readonly string[] = [
+  "common",
+  "data",
+  "handler",
+  "helper",
+  "helpers",
+  "impl",
+  "info",
+  "manager",
+  "misc",
+  "util",
+  "utils",
+];
