@@ -35,9 +35,9 @@ export const ladders: readonly Ladder[] = [
   {
     folder: "shared",
     levels: [
-      ["skill-file", "service", "terminal", "core-tools"],
-      ["rpc", "root", "mcp-stdio"],
-      ["process", "config", "log", "telemetry", "content", "identity"],
+      ["skill-file", "service", "core-tools", "log"],
+      ["rpc", "root", "mcp-stdio", "terminal"],
+      ["process", "config", "telemetry", "content", "identity"],
       ["flow", "names"],
       ["lifetime"],
       ["fault"],
@@ -63,7 +63,7 @@ export const frontDoor: readonly string[] = ["gateway/cli", "node-agent/cli", "s
 export const packages: Readonly<Record<string, readonly string[]>> = {
   /** Messages are what both programs speak. */
   "@bufbuild/protobuf": ["gateway", "node-agent", "shared/gen", "shared/rpc"],
-  "@grpc/grpc-js": ["node-agent/link"],
+  "@grpc/grpc-js": ["shared/rpc", "node-agent/link"],
   "@modelcontextprotocol/node": ["gateway/serve"],
   "@modelcontextprotocol/server": ["gateway/serve"],
   "@peculiar/x509": ["shared/identity"],
@@ -77,8 +77,8 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   kysely: ["gateway/store"],
   picomatch: ["shared/names"],
   pino: ["shared/log"],
-  yaml: ["shared/skill-file"],
-  zod: ["gateway/cli", "gateway/serve", "gateway/tools", "node-agent/cli"],
+  yaml: ["shared/skill-file", "shared/config"],
+  zod: ["shared/config", "gateway/cli", "gateway/serve", "gateway/tools", "node-agent/cli"],
 };
 
 /** What else has a door of its own: the rooms that may use it. */
