@@ -10,6 +10,8 @@ import type { Fault } from "./fault_pb.ts";
 import { file_fairlead_v1_fault } from "./fault_pb.ts";
 import type { Entry, EntryProblem, FileHeader, FileTrailer } from "./files_pb.ts";
 import { file_fairlead_v1_files } from "./files_pb.ts";
+import type { WatchEventKind } from "./memory_pb.ts";
+import { file_fairlead_v1_memory } from "./memory_pb.ts";
 import { file_fairlead_v1_options } from "./options_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -17,7 +19,71 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/skills.proto.
  */
 export const file_fairlead_v1_skills: GenFile = /*@__PURE__*/
-  fileDesc("ChhmYWlybGVhZC92MS9za2lsbHMucHJvdG8SC2ZhaXJsZWFkLnYxItcBCg5QdWJsaXNoZWRTa2lsbBIRCgl3b3Jrc3BhY2UYASABKAkSDgoGZm9sZGVyGAIgASgJEgwKBG5hbWUYAyABKAkSEwoLZGVzY3JpcHRpb24YBCABKAkSDQoFc3RhdGUYBSABKAkSMQoLZGlhZ25vc3RpY3MYBiADKAsyHC5mYWlybGVhZC52MS5Ta2lsbERpYWdub3N0aWMSDgoGZGlnZXN0GAcgASgJEhIKCnNpemVfYnl0ZXMYCCABKAQSGQoRZnJvbnRfbWF0dGVyX2pzb24YCSABKAkiXgoPU2tpbGxEaWFnbm9zdGljEgwKBHBhdGgYASABKAkSDAoEbGluZRgCIAEoDRIQCghzZXZlcml0eRgDIAEoCRIPCgdtZXNzYWdlGAQgASgJEgwKBGhpbnQYBSABKAkiHAoaU2tpbGxzTGlzdFB1Ymxpc2hlZFJlcXVlc3QilQEKG1NraWxsc0xpc3RQdWJsaXNoZWRSZXNwb25zZRINCgVlcG9jaBgBIAEoBBIOCgZkaWdlc3QYAiABKAkSKwoGc2tpbGxzGAMgAygLMhsuZmFpcmxlYWQudjEuUHVibGlzaGVkU2tpbGwSKgoHc2tpcHBlZBgEIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbSJaChVTa2lsbHNSZWFkRmlsZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEg4KBmZvbGRlchgCIAEoCRIMCgRwYXRoGAMgASgJEhAKCGlmX21hdGNoGAQgASgJIo8BChZTa2lsbHNSZWFkRmlsZVJlc3BvbnNlEikKBmhlYWRlchgBIAEoCzIXLmZhaXJsZWFkLnYxLkZpbGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQiOwoWU2tpbGxzTGlzdEZpbGVzUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDgoGZm9sZGVyGAIgASgJIowBChdTa2lsbHNMaXN0RmlsZXNSZXNwb25zZRIhCgVmaWxlcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEiEKBWZhdWx0GAMgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQyrwIKBlNraWxscxJqCg1MaXN0UHVibGlzaGVkEicuZmFpcmxlYWQudjEuU2tpbGxzTGlzdFB1Ymxpc2hlZFJlcXVlc3QaKC5mYWlybGVhZC52MS5Ta2lsbHNMaXN0UHVibGlzaGVkUmVzcG9uc2UiBKi7GAEwARJbCghSZWFkRmlsZRIiLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVxdWVzdBojLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVzcG9uc2UiBKi7GAEwARJcCglMaXN0RmlsZXMSIy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0RmlsZXNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuU2tpbGxzTGlzdEZpbGVzUmVzcG9uc2UiBKi7GAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_files, file_fairlead_v1_options]);
+  fileDesc("ChhmYWlybGVhZC92MS9za2lsbHMucHJvdG8SC2ZhaXJsZWFkLnYxIhQKElNraWxsc1dhdGNoUmVxdWVzdCKUAQoTU2tpbGxzV2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuV2F0Y2hFdmVudEtpbmQSDgoGZGlnZXN0GAIgASgJEhAKCHNlcXVlbmNlGAMgASgEEg0KBWVwb2NoGAQgASgJEiEKBWZhdWx0GAUgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQi1wEKDlB1Ymxpc2hlZFNraWxsEhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkSDAoEbmFtZRgDIAEoCRITCgtkZXNjcmlwdGlvbhgEIAEoCRINCgVzdGF0ZRgFIAEoCRIxCgtkaWFnbm9zdGljcxgGIAMoCzIcLmZhaXJsZWFkLnYxLlNraWxsRGlhZ25vc3RpYxIOCgZkaWdlc3QYByABKAkSEgoKc2l6ZV9ieXRlcxgIIAEoBBIZChFmcm9udF9tYXR0ZXJfanNvbhgJIAEoCSJeCg9Ta2lsbERpYWdub3N0aWMSDAoEcGF0aBgBIAEoCRIMCgRsaW5lGAIgASgNEhAKCHNldmVyaXR5GAMgASgJEg8KB21lc3NhZ2UYBCABKAkSDAoEaGludBgFIAEoCSIcChpTa2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKVAQobU2tpbGxzTGlzdFB1Ymxpc2hlZFJlc3BvbnNlEg0KBWVwb2NoGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRIrCgZza2lsbHMYAyADKAsyGy5mYWlybGVhZC52MS5QdWJsaXNoZWRTa2lsbBIqCgdza2lwcGVkGAQgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtIloKFVNraWxsc1JlYWRGaWxlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDgoGZm9sZGVyGAIgASgJEgwKBHBhdGgYAyABKAkSEAoIaWZfbWF0Y2gYBCABKAkijwEKFlNraWxsc1JlYWRGaWxlUmVzcG9uc2USKQoGaGVhZGVyGAEgASgLMhcuZmFpcmxlYWQudjEuRmlsZUhlYWRlckgAEisKB3RyYWlsZXIYAiABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlckgAEhUKBWNodW5rGAMgASgMQgSwuxgBSABCBgoEcGFydCI7ChZTa2lsbHNMaXN0RmlsZXNSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkijAEKF1NraWxsc0xpc3RGaWxlc1Jlc3BvbnNlEiEKBWZpbGVzGAEgAygLMhIuZmFpcmxlYWQudjEuRW50cnkSKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdDKDAwoGU2tpbGxzEmoKDUxpc3RQdWJsaXNoZWQSJy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdBooLmZhaXJsZWFkLnYxLlNraWxsc0xpc3RQdWJsaXNoZWRSZXNwb25zZSIEqLsYATABElIKBVdhdGNoEh8uZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXNwb25zZSIEqLsYATABElsKCFJlYWRGaWxlEiIuZmFpcmxlYWQudjEuU2tpbGxzUmVhZEZpbGVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuU2tpbGxzUmVhZEZpbGVSZXNwb25zZSIEqLsYATABElwKCUxpc3RGaWxlcxIjLmZhaXJsZWFkLnYxLlNraWxsc0xpc3RGaWxlc1JlcXVlc3QaJC5mYWlybGVhZC52MS5Ta2lsbHNMaXN0RmlsZXNSZXNwb25zZSIEqLsYAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_files, file_fairlead_v1_memory, file_fairlead_v1_options]);
+
+/**
+ * Which skills to watch.
+ *
+ * @generated from message fairlead.v1.SkillsWatchRequest
+ */
+export type SkillsWatchRequest = Message<"fairlead.v1.SkillsWatchRequest"> & {
+};
+
+/**
+ * Describes the message fairlead.v1.SkillsWatchRequest.
+ * Use `create(SkillsWatchRequestSchema)` to create a new message.
+ */
+export const SkillsWatchRequestSchema: GenMessage<SkillsWatchRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_skills, 0);
+
+/**
+ * One event.
+ *
+ * @generated from message fairlead.v1.SkillsWatchResponse
+ */
+export type SkillsWatchResponse = Message<"fairlead.v1.SkillsWatchResponse"> & {
+  /**
+   * What it says.
+   *
+   * @generated from field: fairlead.v1.WatchEventKind kind = 1;
+   */
+  kind: WatchEventKind;
+
+  /**
+   * Digest of the whole list after the change, for `CHANGED` and `AVAILABLE`.
+   *
+   * @generated from field: string digest = 2;
+   */
+  digest: string;
+
+  /**
+   * Rises strictly within one epoch.
+   *
+   * @generated from field: uint64 sequence = 3;
+   */
+  sequence: bigint;
+
+  /**
+   * Names this run of the watch.
+   *
+   * @generated from field: string epoch = 4;
+   */
+  epoch: string;
+
+  /**
+   * Why, for `UNAVAILABLE`.
+   *
+   * @generated from field: fairlead.v1.Fault fault = 5;
+   */
+  fault?: Fault | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.SkillsWatchResponse.
+ * Use `create(SkillsWatchResponseSchema)` to create a new message.
+ */
+export const SkillsWatchResponseSchema: GenMessage<SkillsWatchResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_skills, 1);
 
 /**
  * A skill as the node found it.
@@ -94,7 +160,7 @@ export type PublishedSkill = Message<"fairlead.v1.PublishedSkill"> & {
  * Use `create(PublishedSkillSchema)` to create a new message.
  */
 export const PublishedSkillSchema: GenMessage<PublishedSkill> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 0);
+  messageDesc(file_fairlead_v1_skills, 2);
 
 /**
  * A defect of a skill.
@@ -143,7 +209,7 @@ export type SkillDiagnostic = Message<"fairlead.v1.SkillDiagnostic"> & {
  * Use `create(SkillDiagnosticSchema)` to create a new message.
  */
 export const SkillDiagnosticSchema: GenMessage<SkillDiagnostic> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 1);
+  messageDesc(file_fairlead_v1_skills, 3);
 
 /**
  * Asks for all skills.
@@ -158,7 +224,7 @@ export type SkillsListPublishedRequest = Message<"fairlead.v1.SkillsListPublishe
  * Use `create(SkillsListPublishedRequestSchema)` to create a new message.
  */
 export const SkillsListPublishedRequestSchema: GenMessage<SkillsListPublishedRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 2);
+  messageDesc(file_fairlead_v1_skills, 4);
 
 /**
  * Some skills.
@@ -200,7 +266,7 @@ export type SkillsListPublishedResponse = Message<"fairlead.v1.SkillsListPublish
  * Use `create(SkillsListPublishedResponseSchema)` to create a new message.
  */
 export const SkillsListPublishedResponseSchema: GenMessage<SkillsListPublishedResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 3);
+  messageDesc(file_fairlead_v1_skills, 5);
 
 /**
  * Which file.
@@ -242,7 +308,7 @@ export type SkillsReadFileRequest = Message<"fairlead.v1.SkillsReadFileRequest">
  * Use `create(SkillsReadFileRequestSchema)` to create a new message.
  */
 export const SkillsReadFileRequestSchema: GenMessage<SkillsReadFileRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 4);
+  messageDesc(file_fairlead_v1_skills, 6);
 
 /**
  * A part of a file.
@@ -287,7 +353,7 @@ export type SkillsReadFileResponse = Message<"fairlead.v1.SkillsReadFileResponse
  * Use `create(SkillsReadFileResponseSchema)` to create a new message.
  */
 export const SkillsReadFileResponseSchema: GenMessage<SkillsReadFileResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 5);
+  messageDesc(file_fairlead_v1_skills, 7);
 
 /**
  * Which skill.
@@ -315,7 +381,7 @@ export type SkillsListFilesRequest = Message<"fairlead.v1.SkillsListFilesRequest
  * Use `create(SkillsListFilesRequestSchema)` to create a new message.
  */
 export const SkillsListFilesRequestSchema: GenMessage<SkillsListFilesRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 6);
+  messageDesc(file_fairlead_v1_skills, 8);
 
 /**
  * The skill's files.
@@ -350,7 +416,7 @@ export type SkillsListFilesResponse = Message<"fairlead.v1.SkillsListFilesRespon
  * Use `create(SkillsListFilesResponseSchema)` to create a new message.
  */
 export const SkillsListFilesResponseSchema: GenMessage<SkillsListFilesResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 7);
+  messageDesc(file_fairlead_v1_skills, 9);
 
 /**
  * Served by a node through its Skills worker.
@@ -367,6 +433,16 @@ export const Skills: GenService<{
     methodKind: "server_streaming";
     input: typeof SkillsListPublishedRequestSchema;
     output: typeof SkillsListPublishedResponseSchema;
+  },
+  /**
+   * Events of the published list: first `available` once the scan is complete, then `changed` after each change of it.
+   *
+   * @generated from rpc fairlead.v1.Skills.Watch
+   */
+  watch: {
+    methodKind: "server_streaming";
+    input: typeof SkillsWatchRequestSchema;
+    output: typeof SkillsWatchResponseSchema;
   },
   /**
    * The bytes of a skill's instruction file or of a companion file.
