@@ -85,7 +85,9 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
 export const doors: Readonly<Record<"fs" | "env" | "timers" | "child processes", readonly string[]>> = {
   /** `node:fs` and `node:fs/promises`. */
   fs: [
+    "shared/identity",
     "shared/root",
+    "shared/rpc",
     "shared/config",
     "shared/process",
     "shared/service",
@@ -95,6 +97,7 @@ export const doors: Readonly<Record<"fs" | "env" | "timers" | "child processes",
     "gateway/skills",
     "gateway/pairing",
     "gateway/audit",
+    "gateway/memory",
     "gateway/store",
     "node-agent/cli",
     "node-agent/workspace",

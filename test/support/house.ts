@@ -135,8 +135,9 @@ const emptyTypeName = /(?:Manager|Service|Handler|Helper|Utils?|Data|Info|Impl)$
 /** Files and exported types whose names say nothing, and barrels. Around gRPC a service is what it says. */
 export function findEmptyNames(files: readonly SourceFile[], rules: HouseRules): string[] {
   return files.flatMap(({ path, facts }) => {
-    const words = posix.basename(path).split(".")[0]?.split("-") ?? [];
-    const empty = words.filter((word) => word === "index" || rules.emptyWords.includes(word));
+    const stem = posix.basename(path).split(".")[0] ?? "";
+    const empty =
+      stem === "index" ? [stem] : stem.split("-").filter((word) => rules.emptyWords.includes(word));
     const types = facts.exports
       .filter(({ kind, name }) => /class|type|interface/.test(kind) && emptyTypeName.test(name))
       .filter(({ name }) => !(path.startsWith("shared/rpc/") && name.endsWith("Service")));
