@@ -17,6 +17,7 @@ export const ladders: readonly Ladder[] = [
     levels: [
       ["cli"],
       ["."],
+      ["config"],
       ["serve"],
       ["sessions", "fleet"],
       ["tools"],
@@ -35,9 +36,9 @@ export const ladders: readonly Ladder[] = [
   {
     folder: "shared",
     levels: [
-      ["skill-file", "service", "core-tools", "log"],
+      ["skill-file", "service", "core-tools"],
       ["rpc", "root", "mcp-stdio", "terminal"],
-      ["process", "config", "telemetry", "content", "identity"],
+      ["process", "config", "log", "telemetry", "content", "identity"],
       ["flow", "names"],
       ["lifetime"],
       ["fault"],
@@ -66,11 +67,11 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   "@grpc/grpc-js": ["shared/rpc", "node-agent/link"],
   "@modelcontextprotocol/node": ["gateway/serve"],
   "@modelcontextprotocol/server": ["gateway/serve"],
-  "@peculiar/x509": ["shared/identity"],
+  "@peculiar/x509": ["shared/identity", "gateway/pairing"],
   "cli-progress": ["shared/terminal"],
   "cli-table3": ["shared/terminal"],
   "env-paths": ["shared/config"],
-  ajv: ["gateway/tools"],
+  ajv: ["shared/core-tools"],
   chokidar: ["node-agent/workspace", "gateway/skills"],
   commander: ["shared/terminal"],
   execa: ["shared/process"],
@@ -78,7 +79,14 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   picomatch: ["shared/names"],
   pino: ["shared/log"],
   yaml: ["shared/skill-file", "shared/config"],
-  zod: ["shared/config", "gateway/cli", "gateway/serve", "gateway/tools", "node-agent/cli"],
+  zod: [
+    "shared/config",
+    "gateway/config",
+    "gateway/pairing",
+    "gateway/serve",
+    "gateway/tools",
+    "node-agent/cli",
+  ],
 };
 
 /** What else has a door of its own: the rooms that may use it. */
