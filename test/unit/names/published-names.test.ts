@@ -85,7 +85,7 @@ describe("a remote path", () => {
     ["devbox:/app/src/", "devbox", "app", "src"],
     ["devbox:/app/a:b", "devbox", "app", "a:b"],
     ["devbox:/app/a\nb", "devbox", "app", "a\nb"],
-  ])("%j has its parts", (text, node, workspace, path) => {
+  ])("%j has its parts", (text, ...[node, workspace, path]) => {
     expect(parseRemotePath(text)).toEqual({ node, workspace, path });
   });
 

@@ -1,0 +1,98 @@
+import type { BigIntStats } from "node:fs";
+import type { WorkspacePath } from "../../names/workspace-path.ts";
+import {
+  hardlinkRefused,
+  notAFile,
+  notFound,
+  rootFault,
+  symlinkRefused,
+  unsupportedType,
+} from "../refusals.ts";
+import type { Entry, EntryKind, ResolveEvent, RootHooks } from "../root-handle.ts";
+import type { StageMarker } from "../staged-name.ts";
+import { type Descriptor, kindOf, openEntry, reopenFolder } from "./descriptor.ts";
+import type { PathLocks } from "./path-locks.ts";
+import type { Place, Start } from "./place.ts";
+
+/** What all operations of one root share. */
+export interface RootContext {
+  readonly start: Start;
+  readonly allowHardLinks: boolean;
+  readonly hooks: RootHooks;
+  readonly locks: PathLocks;
+  readonly marker: StageMarker;
+  /** Stages that are neither committed nor discarded. */
+  readonly stages: Set<AsyncDisposable>;
+  /** Aborts when the root is closed. */
+  readonly signal: AbortSignal;
+}
+
+/** An entry from a state. */
+export function toEntry(
+  path: WorkspacePath,
+  stats: BigIntStats,
+  more: { readonly canonicalPath?: WorkspacePath; readonly linkTarget?: string } = {},
+): Entry {
+  const kind: EntryKind = kindOf(stats);
+  return {
+    path,
+    canonicalPath: more.canonicalPath ?? path,
+    kind,
+    sizeBytes: kind === "file" ? Number(stats.size) : 0,
+    mode: Number(stats.mode) & 0o7777,
+    mtimeNs: stats.mtimeNs,
+    ctimeNs: stats.ctimeNs,
+    inode: stats.ino,
+    device: stats.dev,
+    links: Number(stats.nlink),
+    ...(more.linkTarget === undefined ? {} : { linkTarget: more.linkTarget }),
+  };
+}
+
+/** The entry at `place`, named but not opened for reading. Fails with the errno's fault about `path`. */
+export function openPlace(place: Place, path: WorkspacePath): Descriptor {
+  try {
+    return place.name === undefined ? reopenFolder(place.folder) : openEntry(place.folder, place.name);
+  } catch (error) {
+    throw rootFault(error, path);
+  }
+}
+
+/** Runs the hook that tests put between resolving and using. */
+export function announce(
+  context: RootContext,
+  operation: ResolveEvent["operation"],
+  path: WorkspacePath,
+): void {
+  context.hooks.afterResolve?.({ operation, path });
+}
+
+/** Refuses all but a regular file with one name (or more, where that is allowed). */
+export function requireFile(context: RootContext, stats: BigIntStats, path: WorkspacePath): void {
+  switch (kindOf(stats)) {
+    case "link":
+      throw symlinkRefused(path);
+    case "folder":
+      throw notAFile(path);
+    case "other":
+      throw unsupportedType(path);
+    case "file":
+      // No name left: it was removed between being found and being opened.
+      if (stats.nlink === 0n) throw notFound(path);
+      if (stats.nlink > 1n && !context.allowHardLinks) throw hardlinkRefused(path, Number(stats.nlink));
+  }
+}
+
+/**
+ * Whether two states are of one file whose content did not change between them. The change time tells of edits that
+ * restore the modification time; it moves as well when a name is taken away or added, which changes no content.
+ */
+export function isSameContent(a: BigIntStats, b: BigIntStats): boolean {
+  if (!isSameThing(a, b) || a.size !== b.size || a.mtimeNs !== b.mtimeNs) return false;
+  return a.ctimeNs === b.ctimeNs || a.nlink !== b.nlink;
+}
+
+/** Whether two states are of one thing, changed or not. */
+export function isSameThing(a: BigIntStats, b: BigIntStats): boolean {
+  return a.ino === b.ino && a.dev === b.dev;
+}

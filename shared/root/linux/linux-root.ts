@@ -1,0 +1,166 @@
+import { realpathSync, statfsSync, statSync } from "node:fs";
+import { Fault } from "../../fault/fault.ts";
+import type { WorkspacePath } from "../../names/workspace-path.ts";
+import { rootFault } from "../refusals.ts";
+import type {
+  Entry,
+  Listing,
+  ListOptions,
+  MakeFolderOptions,
+  MoveOptions,
+  OpenFile,
+  OpenFileOptions,
+  OperationOptions,
+  RemoveOptions,
+  RootHandle,
+  RootOptions,
+  SmallFile,
+  StagedFile,
+  StageOptions,
+  WalkItem,
+  WalkOptions,
+} from "../root-handle.ts";
+import type { RootContext } from "./context.ts";
+import { type Descriptor, openTop } from "./descriptor.ts";
+import { list, stat } from "./list.ts";
+import { makeFolder, move } from "./move.ts";
+import { openFile, readSmall } from "./open-file.ts";
+import { PathLocks } from "./path-locks.ts";
+import { readOwnMarker } from "./process-marker.ts";
+import { remove } from "./remove.ts";
+import { stageWrite } from "./stage-write.ts";
+import { sweep } from "./sweep.ts";
+import { walk } from "./walk.ts";
+
+const procMagic = 0x9fa0;
+/** FAT, exFAT, CIFS, SMB2, HFS+: volumes that take `A` and `a` for one. */
+const caseIgnoring = new Set([0x4d44, 0x2011bab0, 0xff534d42, 0xfe534d42, 0x482b]);
+
+/** Opens a root on Linux: everything beneath it is reached through descriptors. Needs procfs. */
+export function openLinuxRoot(absolutePath: string, options: RootOptions): RootHandle {
+  requireProcfs();
+  const top = openRootFolder(absolutePath);
+  try {
+    return new LinuxRoot(absolutePath, top, options);
+  } catch (error) {
+    top[Symbol.dispose]();
+    throw error;
+  }
+}
+
+function openRootFolder(absolutePath: string): Descriptor {
+  try {
+    return openTop(absolutePath);
+  } catch (error) {
+    throw rootFault(error, "the workspace's folder");
+  }
+}
+
+function requireProcfs(): void {
+  if (tryStatfs("/proc") === procMagic) return;
+  throw new Fault(
+    "IO_ERROR",
+    "/proc is not mounted, and without it no folder can be kept closed to the outside",
+    {
+      details: { reason: "no_procfs" },
+      hint: "mount procfs on /proc",
+    },
+  );
+}
+
+function tryStatfs(path: string): number | undefined {
+  try {
+    // Some types are reported sign-extended.
+    return statfsSync(path).type >>> 0;
+  } catch {
+    return undefined;
+  }
+}
+
+class LinuxRoot implements RootHandle {
+  readonly containment = "kernel";
+  readonly ignoresCase: boolean;
+  readonly identity: { readonly device: bigint; readonly inode: bigint };
+  readonly swept: Promise<number>;
+  readonly #absolutePath: string;
+  readonly #top: Descriptor;
+  readonly #context: RootContext;
+  readonly #closing = new AbortController();
+  #ending: Promise<void> | undefined;
+
+  constructor(absolutePath: string, top: Descriptor, options: RootOptions) {
+    this.#absolutePath = absolutePath;
+    this.#top = top;
+    const stats = top.stat();
+    this.identity = { device: stats.dev, inode: stats.ino };
+    this.ignoresCase = caseIgnoring.has(tryStatfs(top.path) ?? 0);
+    this.#context = {
+      start: { top, realPath: realpathSync(top.path), followSymlinks: options.followSymlinks ?? false },
+      allowHardLinks: options.allowHardLinks ?? false,
+      hooks: options.hooks ?? {},
+      locks: new PathLocks(),
+      marker: readOwnMarker(),
+      stages: new Set(),
+      signal: this.#closing.signal,
+    };
+    this.swept = options.sweep === true ? sweep(this.#context).catch(() => 0) : Promise.resolve(0);
+  }
+
+  isInPlace(): boolean {
+    const stats = statSync(this.#absolutePath, { bigint: true, throwIfNoEntry: false });
+    return stats?.ino === this.identity.inode && stats.dev === this.identity.device;
+  }
+
+  async stat(path: WorkspacePath, options: OperationOptions = {}): Promise<Entry> {
+    return stat(this.#use(), path, options);
+  }
+
+  async list(path: WorkspacePath, options: ListOptions = {}): Promise<Listing> {
+    return list(this.#use(), path, options);
+  }
+
+  async openFile(path: WorkspacePath, options: OpenFileOptions = {}): Promise<OpenFile> {
+    return openFile(this.#use(), path, options);
+  }
+
+  readSmall(path: WorkspacePath, options: OpenFileOptions & { readonly maxBytes: number }): SmallFile {
+    return readSmall(this.#use(), path, options);
+  }
+
+  async stageWrite(path: WorkspacePath, options: StageOptions = {}): Promise<StagedFile> {
+    return stageWrite(this.#use(), path, options);
+  }
+
+  async remove(path: WorkspacePath, options: RemoveOptions = {}): Promise<number> {
+    return remove(this.#use(), path, options);
+  }
+
+  async move(from: WorkspacePath, to: WorkspacePath, options: MoveOptions = {}): Promise<Entry> {
+    return move(this.#use(), { ...options, from, to });
+  }
+
+  async makeFolder(path: WorkspacePath, options: MakeFolderOptions = {}): Promise<Entry> {
+    return makeFolder(this.#use(), path, options);
+  }
+
+  walk(path: WorkspacePath, options: WalkOptions = {}): AsyncIterable<readonly WalkItem[]> {
+    return walk(this.#use(), path, options);
+  }
+
+  #use(): RootContext {
+    this.#closing.signal.throwIfAborted();
+    return this.#context;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending ??= this.#end();
+    await this.#ending;
+  }
+
+  async #end(): Promise<void> {
+    this.#closing.abort(new Fault("CANCELLED", "the workspace's folder was closed"));
+    await this.swept;
+    await Promise.allSettled([...this.#context.stages].map((stage) => stage[Symbol.asyncDispose]()));
+    this.#top[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,135 @@
+import { linkSync, mkdirSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
+import { errnoOf } from "../../fault/fault-from-errno.ts";
+import { Fault } from "../../fault/fault.ts";
+import { isBeneath, type WorkspacePath } from "../../names/workspace-path.ts";
+import {
+  alreadyExists,
+  notFound,
+  pathChanged,
+  rootFault,
+  rootRefused,
+  unsupportedType,
+} from "../refusals.ts";
+import type { Entry, MakeFolderOptions, MoveOptions } from "../root-handle.ts";
+import { announce, isSameThing, type RootContext, toEntry } from "./context.ts";
+import { at, type Descriptor, kindOf, openFolder, statEntry } from "./descriptor.ts";
+import { prepareParent, removeMade, requireUsableName } from "./parents.ts";
+import { findPlace, type Place } from "./place.ts";
+
+/** What `move` takes: where from, where to, and who is asked. */
+export interface Movement extends MoveOptions {
+  readonly from: WorkspacePath;
+  readonly to: WorkspacePath;
+}
+
+/** `RootHandle.move`: one turn from the first look to the rename. */
+export function move(context: RootContext, { from, to, checkFrom, checkTo }: Movement): Entry {
+  if (from === "" || to === "") throw rootRefused("moved or replaced");
+  requireUsableName(to);
+  using source = findPlace(context.start, from, "keep");
+  using target = findPlace(context.start, to, "keep");
+  const { canonicalPath } = target;
+  if (isBeneath(canonicalPath, source.canonicalPath) && canonicalPath !== source.canonicalPath) {
+    throw new Fault("INVALID_ARGUMENT", `${from} cannot be moved into itself`, { details: { field: "to" } });
+  }
+  checkFrom?.(source.canonicalPath);
+  checkTo?.(canonicalPath);
+  announce(context, "move", from);
+  try {
+    renameToNew(named(source, from), named(target, to));
+  } catch (error) {
+    throw rootFault(error, errnoOf(error) === "ENOENT" ? from : to);
+  }
+  const stats = statEntry(target.folder, nameOf(target));
+  if (!stats) throw pathChanged(to);
+  return toEntry(to, stats, { canonicalPath });
+}
+
+interface Named {
+  readonly folder: Descriptor;
+  readonly name: string;
+  readonly path: WorkspacePath;
+}
+
+/** Exclusive in each case: a second name for what is no folder, an empty folder made first for a folder. */
+function renameToNew(source: Named, target: Named): void {
+  const stats = statEntry(source.folder, source.name);
+  if (!stats) throw notFound(source.path);
+  const kind = kindOf(stats);
+  if (kind === "other") throw unsupportedType(source.path);
+  if (statEntry(target.folder, target.name)) throw alreadyExists(target.path);
+  if (kind === "folder") return renameFolder(source, target);
+  try {
+    linkSync(at(source.folder, source.name), at(target.folder, target.name));
+  } catch (error) {
+    if (errnoOf(error) === "EEXIST") throw alreadyExists(target.path);
+    if (errnoOf(error) !== "EPERM" && errnoOf(error) !== "ENOTSUP") throw error;
+    renameSync(at(source.folder, source.name), at(target.folder, target.name));
+    return;
+  }
+  const moved = statEntry(target.folder, target.name);
+  const left = statEntry(source.folder, source.name);
+  if (moved && left && isSameThing(stats, moved) && isSameThing(stats, left)) {
+    unlinkSync(at(source.folder, source.name));
+    return;
+  }
+  if (moved && !isSameThing(stats, moved)) unlinkSync(at(target.folder, target.name));
+  throw pathChanged(source.path);
+}
+
+function renameFolder(source: Named, target: Named): void {
+  try {
+    mkdirSync(at(target.folder, target.name), { mode: 0o700 });
+  } catch (error) {
+    if (errnoOf(error) === "EEXIST") throw alreadyExists(target.path);
+    throw error;
+  }
+  try {
+    renameSync(at(source.folder, source.name), at(target.folder, target.name));
+  } catch (error) {
+    rmdirSync(at(target.folder, target.name));
+    throw error;
+  }
+}
+
+function nameOf(place: Place): string {
+  if (place.name === undefined) throw rootRefused("moved or replaced");
+  return place.name;
+}
+
+function named(place: Place, path: WorkspacePath): Named {
+  return { folder: place.folder, name: nameOf(place), path };
+}
+
+/** `RootHandle.makeFolder`. */
+export function makeFolder(context: RootContext, path: WorkspacePath, options: MakeFolderOptions): Entry {
+  if (path === "") throw alreadyExists(path);
+  using parent = prepareParent(context, path, {
+    createParents: options.parents ?? false,
+    check: options.check,
+  });
+  const name = parent.canonicalPath.slice(parent.canonicalPath.lastIndexOf("/") + 1);
+  announce(context, "make-folder", path);
+  try {
+    makeOne(parent.folder, name, { ...options, path });
+    using made = openFolder(parent.folder, name);
+    return toEntry(path, made.stat(), { canonicalPath: parent.canonicalPath });
+  } catch (error) {
+    removeMade(context, parent.made);
+    throw rootFault(error, path);
+  }
+}
+
+function makeOne(
+  folder: Descriptor,
+  name: string,
+  options: MakeFolderOptions & { readonly path: WorkspacePath },
+): void {
+  try {
+    mkdirSync(at(folder, name), { mode: options.mode ?? 0o755 });
+  } catch (error) {
+    if (errnoOf(error) !== "EEXIST") throw error;
+    const isFolder = statEntry(folder, name)?.isDirectory() === true;
+    if (options.allowExisting !== true || !isFolder) throw alreadyExists(options.path);
+  }
+}

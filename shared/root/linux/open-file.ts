@@ -1,0 +1,156 @@
+import { type BigIntStats, closeSync, fstatSync, read, readSync } from "node:fs";
+import { promisify } from "node:util";
+import type { WorkspacePath } from "../../names/workspace-path.ts";
+import { fileTooLarge, rootFault } from "../refusals.ts";
+import type { Entry, OpenFile, OpenFileOptions, SmallFile } from "../root-handle.ts";
+import { announce, isSameContent, openPlace, requireFile, type RootContext, toEntry } from "./context.ts";
+import { openForReading } from "./descriptor.ts";
+import { findPlace } from "./place.ts";
+
+const readAsync = promisify(read);
+
+/** A file that was opened, with the state it had then. */
+export interface OpenedFile {
+  readonly fd: number;
+  readonly stats: BigIntStats;
+  readonly canonicalPath: WorkspacePath;
+}
+
+/** Opens the file at `path` beneath the root, in this turn; the caller closes the descriptor. */
+export function openBeneath(context: RootContext, path: WorkspacePath, options: OpenFileOptions): OpenedFile {
+  using place = findPlace(context.start, path, "follow");
+  announce(context, "open", path);
+  using named = openPlace(place, path);
+  const canonicalPath = place.canonicalPath;
+  const stats = named.stat();
+  requireFile(context, stats, path);
+  options.check?.(canonicalPath);
+  requireSize(path, Number(stats.size), options.maxBytes);
+  try {
+    return { fd: openForReading(named), stats, canonicalPath };
+  } catch (error) {
+    throw rootFault(error, path);
+  }
+}
+
+/** `RootHandle.openFile`. */
+export function openFile(context: RootContext, path: WorkspacePath, options: OpenFileOptions): OpenFile {
+  return new BeneathFile(path, openBeneath(context, path, options), options.maxBytes);
+}
+
+/** `RootHandle.readSmall`. */
+export function readSmall(
+  context: RootContext,
+  path: WorkspacePath,
+  options: OpenFileOptions & { readonly maxBytes: number },
+): SmallFile {
+  const { fd, stats, canonicalPath } = openBeneath(context, path, options);
+  try {
+    // One byte more than the file had shows whether it grew.
+    const buffer = Buffer.allocUnsafe(Number(stats.size) + 1);
+    const sizeBytes = readFully(fd, buffer, 0);
+    requireSize(path, sizeBytes, options.maxBytes);
+    const content =
+      sizeBytes < buffer.length ? buffer.subarray(0, sizeBytes) : readRest(fd, buffer, options.maxBytes);
+    requireSize(path, content.length, options.maxBytes);
+    return { entry: { ...toEntry(path, stats, { canonicalPath }), sizeBytes: content.length }, content };
+  } catch (error) {
+    throw rootFault(error, path);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The file grew since its size was taken (or is one of those that say 0): reads on, one byte past the limit at most. */
+function readRest(fd: number, first: Buffer, maxBytes: number): Buffer {
+  const rest = Buffer.allocUnsafe(Math.max(0, maxBytes + 1 - first.length));
+  return Buffer.concat([first, rest.subarray(0, readFully(fd, rest, first.length))]);
+}
+
+/** Fills `buffer` from `position` on; less only at the end of the file. */
+export function readFully(fd: number, buffer: Uint8Array, position: number): number {
+  let filled = 0;
+  while (filled < buffer.length) {
+    const count = readSync(fd, buffer, filled, buffer.length - filled, position + filled);
+    if (count === 0) break;
+    filled += count;
+  }
+  return filled;
+}
+
+function requireSize(path: WorkspacePath, actual: number, maxBytes: number | undefined): void {
+  if (maxBytes !== undefined && actual > maxBytes) throw fileTooLarge(path, maxBytes, actual);
+}
+
+class BeneathFile implements OpenFile {
+  readonly entry: Entry;
+  readonly canonicalPath: WorkspacePath;
+  readonly #stats: BigIntStats;
+  readonly #maxBytes: number | undefined;
+  #fd: number;
+  #reading = 0;
+  #isClosed = false;
+
+  constructor(path: WorkspacePath, opened: OpenedFile, maxBytes: number | undefined) {
+    this.entry = toEntry(path, opened.stats, { canonicalPath: opened.canonicalPath });
+    this.canonicalPath = opened.canonicalPath;
+    this.#stats = opened.stats;
+    this.#fd = opened.fd;
+    this.#maxBytes = maxBytes;
+  }
+
+  async read(buffer: Uint8Array, position: number): Promise<number> {
+    const fd = this.#requireOpen();
+    this.#reading += 1;
+    try {
+      let filled = 0;
+      while (filled < buffer.length) {
+        const { bytesRead } = await readAsync(fd, buffer, filled, buffer.length - filled, position + filled);
+        if (bytesRead === 0) break;
+        filled += bytesRead;
+      }
+      requireSize(this.entry.path, position + filled, this.#maxBytes);
+      return filled;
+    } catch (error) {
+      throw rootFault(error, this.entry.path);
+    } finally {
+      this.#reading -= 1;
+      if (this.#isClosed) this.#closeWhenIdle();
+    }
+  }
+
+  readNow(buffer: Uint8Array, position: number): number {
+    try {
+      const count = readFully(this.#requireOpen(), buffer, position);
+      requireSize(this.entry.path, position + count, this.#maxBytes);
+      return count;
+    } catch (error) {
+      throw rootFault(error, this.entry.path);
+    }
+  }
+
+  hasChanged(): boolean {
+    return !isSameContent(this.#stats, fstatSync(this.#requireOpen(), { bigint: true }));
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#closeWhenIdle();
+  }
+
+  /** A descriptor that is closed while a read runs in another thread may by then name another file. */
+  #closeWhenIdle(): void {
+    if (this.#fd < 0 || this.#reading > 0) return;
+    closeSync(this.#fd);
+    this.#fd = -1;
+  }
+
+  #requireOpen(): number {
+    if (this.#isClosed) throw new Error("the file was closed");
+    return this.#fd;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+  }
+}

@@ -1,0 +1,332 @@
+import {
+  type BigIntStats,
+  closeSync,
+  fchmod,
+  fchownSync,
+  fstatSync,
+  fsync,
+  futimes,
+  linkSync,
+  renameSync,
+  unlinkSync,
+  write,
+} from "node:fs";
+import { promisify } from "node:util";
+import { createDigester, type Digest } from "../../content/digest.ts";
+import { errnoOf } from "../../fault/fault-from-errno.ts";
+import { Fault, isFault } from "../../fault/fault.ts";
+import { systemClock } from "../../lifetime/clock.ts";
+import { baseName, parentPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import { alreadyExists, fileTooLarge, pathChanged, rootFault, rootRefused } from "../refusals.ts";
+import type { CommitOptions, StagedFile, StageOptions, WriteReceipt } from "../root-handle.ts";
+import { createStagedName } from "../staged-name.ts";
+import { announce, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
+import { at, createFile, openForSync, statEntry } from "./descriptor.ts";
+import { prepareParent, type PreparedParent, removeMade } from "./parents.ts";
+import { openFolderAt } from "./place.ts";
+import {
+  conflict,
+  digestTarget,
+  type DigestedTarget,
+  inspectTarget,
+  requirePossible,
+  type Target,
+} from "./target.ts";
+
+const writeAsync = promisify(write);
+const fsyncAsync = promisify(fsync);
+const fchmodAsync = promisify(fchmod);
+const futimesAsync = promisify(futimes);
+
+/** Waits before the next try of a rename that was refused for the moment. */
+const retryAfterMs = [20, 80, 320];
+const passingErrnos = new Set(["EPERM", "EBUSY", "EACCES"]);
+/** After these nobody knows whether a rename took effect. */
+const uncertainErrnos = new Set(["EIO", "ESTALE", "ETIMEDOUT"]);
+
+/** `RootHandle.stageWrite`. */
+export function stageWrite(context: RootContext, path: WorkspacePath, options: StageOptions): StagedFile {
+  if (path === "") throw rootRefused("written");
+  const parent = prepareParent(context, path, {
+    createParents: options.createParents ?? true,
+    check: options.check,
+  });
+  try {
+    announce(context, "write", path);
+    const target = { folder: parent.folder, name: baseName(parent.canonicalPath), path };
+    requirePossible(options.precondition, inspectTarget(context, target), path);
+    const staged = new Stage({ context, target, parent, options });
+    context.stages.add(staged);
+    return staged;
+  } catch (error) {
+    parent[Symbol.dispose]();
+    removeMade(context, parent.made);
+    throw rootFault(error, path);
+  }
+}
+
+interface StageParts {
+  readonly context: RootContext;
+  readonly target: Target;
+  readonly parent: PreparedParent;
+  readonly options: StageOptions;
+}
+
+class Stage implements StagedFile {
+  readonly canonicalPath: WorkspacePath;
+  readonly #context: RootContext;
+  readonly #target: Target;
+  readonly #parent: PreparedParent;
+  readonly #options: StageOptions;
+  readonly #digester = createDigester();
+  readonly #stagedName: string;
+  readonly #fd: number;
+  /** The call that is running; a descriptor is never closed under it. */
+  #busy: Promise<unknown> = Promise.resolve();
+  #state: "open" | "committing" | "ended" = "open";
+
+  constructor({ context, target, parent, options }: StageParts) {
+    this.#context = context;
+    this.#target = target;
+    this.#parent = parent;
+    this.#options = options;
+    this.canonicalPath = parent.canonicalPath;
+    this.#stagedName = createStagedName(context.marker);
+    this.#fd = createFile(parent.folder, this.#stagedName);
+  }
+
+  get sizeBytes(): number {
+    return this.#digester.sizeBytes;
+  }
+
+  digest(): Digest {
+    return this.#digester.digest();
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    this.#requireOpen();
+    const position = this.#digester.sizeBytes;
+    const { maxBytes } = this.#options;
+    if (maxBytes !== undefined && position + chunk.length > maxBytes) {
+      throw fileTooLarge(this.#target.path, maxBytes, position + chunk.length);
+    }
+    const writing = this.#writeAll(chunk, position);
+    this.#busy = writing.catch(() => undefined);
+    // Digested while the bytes are on their way to the disk.
+    this.#digester.update(chunk);
+    await writing;
+  }
+
+  async #writeAll(chunk: Uint8Array, from: number): Promise<void> {
+    try {
+      for (let done = 0; done < chunk.length;) {
+        const { bytesWritten } = await writeAsync(this.#fd, chunk, done, chunk.length - done, from + done);
+        done += bytesWritten;
+      }
+    } catch (error) {
+      throw unattempted(rootFault(error, this.#target.path));
+    }
+  }
+
+  async commit(options: CommitOptions): Promise<WriteReceipt> {
+    this.#requireOpen();
+    this.#state = "committing";
+    const work = this.#commit(options);
+    this.#busy = work.catch(() => undefined);
+    try {
+      return await work;
+    } finally {
+      this.#state = "open";
+      await this.discard();
+    }
+  }
+
+  async #commit(options: CommitOptions): Promise<WriteReceipt> {
+    try {
+      this.#requireExpected(options);
+      const old = inspectTarget(this.#context, this.#target);
+      await this.#settle(old);
+      return await this.#context.locks.hold(this.canonicalPath, () => this.#publish(options));
+    } catch (error) {
+      throw unattempted(rootFault(error, this.#target.path));
+    }
+  }
+
+  #requireExpected({ expected }: CommitOptions): void {
+    if (!expected) return;
+    const { sizeBytes } = this;
+    const digest = this.digest();
+    if (expected.sizeBytes === sizeBytes && (expected.digest === undefined || expected.digest === digest))
+      return;
+    throw new Fault("INTEGRITY_FAILURE", `what arrived for ${this.#target.path} is not what was announced`, {
+      details: {
+        path: this.#target.path,
+        expected: expected.digest ?? expected.sizeBytes,
+        actual: expected.digest === undefined ? sizeBytes : digest,
+      },
+    });
+  }
+
+  /** Mode, owner and times, then the disk: after this only the name is missing. */
+  async #settle(old: BigIntStats | undefined): Promise<void> {
+    const mode = this.#options.mode ?? (old === undefined ? 0o644 : Number(old.mode));
+    if (old !== undefined) keepOwner(this.#fd, old);
+    await fchmodAsync(this.#fd, mode & 0o777);
+    if (this.#options.mtimeNs !== undefined) {
+      // Half a microsecond more, so that seconds in floating point never round down into the one before.
+      const seconds = Number(this.#options.mtimeNs / 1000n) / 1e6 + 5e-7;
+      await futimesAsync(this.#fd, seconds, seconds);
+    }
+    await fsyncAsync(this.#fd);
+  }
+
+  async #publish(options: CommitOptions): Promise<WriteReceipt> {
+    for (let attempt = 0; ; attempt += 1) {
+      const digested = await this.#compare(options);
+      options.signal?.throwIfAborted();
+      this.#context.signal.throwIfAborted();
+      try {
+        const replaced = this.#publishNow(options, digested);
+        if (replaced !== "changed") return await this.#finish(replaced, digested);
+        if (attempt >= retryAfterMs.length) throw pathChanged(this.#target.path);
+      } catch (error) {
+        const errno = errnoOf(error);
+        if (errno !== undefined && uncertainErrnos.has(errno))
+          throw uncertain(rootFault(error, this.#target.path));
+        const waitMs = retryAfterMs[attempt];
+        if (errno === undefined || !passingErrnos.has(errno) || waitMs === undefined) throw error;
+        await systemClock.sleep(waitMs, options.signal ? { signal: options.signal } : {});
+      }
+    }
+  }
+
+  async #compare({ precondition, signal }: CommitOptions): Promise<DigestedTarget | undefined> {
+    if (precondition.kind !== "match") return undefined;
+    const { path } = this.#target;
+    const digested = await digestTarget(this.#context, this.#target, signal);
+    if (digested?.digest === precondition.digest) return digested;
+    throw conflict(path, precondition.digest, digested?.digest);
+  }
+
+  /** The last looks and the rename, in one turn. */
+  #publishNow(options: CommitOptions, digested: DigestedTarget | undefined): boolean | "changed" {
+    const { path, folder, name } = this.#target;
+    this.#requireSameParent();
+    announce(this.#context, "commit", path);
+    options.check?.(this.canonicalPath);
+    const old = inspectTarget(this.#context, this.#target);
+    requirePossible(options.precondition, old, path);
+    if (digested && old && !isSameContent(digested.stats, old)) return "changed";
+    const staged = statEntry(folder, this.#stagedName);
+    if (!staged || !isSameThing(staged, fstatSync(this.#fd, { bigint: true }))) throw pathChanged(path);
+    this.#context.hooks.beforePublish?.({ operation: "commit", path });
+    if (options.precondition.kind === "absent") this.#publishNew();
+    else renameSync(at(folder, this.#stagedName), at(folder, name));
+    return old !== undefined;
+  }
+
+  /** Node has no exclusive rename; a second name that must be new, and the first taken away, is one. */
+  #publishNew(): void {
+    const { folder, name, path } = this.#target;
+    try {
+      linkSync(at(folder, this.#stagedName), at(folder, name));
+    } catch (error) {
+      if (errnoOf(error) === "EEXIST") throw alreadyExists(path);
+      // A volume without hard links: nothing stood there a moment ago, and this turn is ours.
+      if (errnoOf(error) !== "EPERM" && errnoOf(error) !== "ENOTSUP") throw error;
+      renameSync(at(folder, this.#stagedName), at(folder, name));
+      return;
+    }
+    unlinkSync(at(folder, this.#stagedName));
+  }
+
+  /** The folder may have been moved since it was opened: what is written now must still be beneath the root. */
+  #requireSameParent(): void {
+    const parent = parentPath(this.canonicalPath) ?? this.canonicalPath;
+    try {
+      using now = openFolderAt({ ...this.#context.start, followSymlinks: false }, parent);
+      if (isSameThing(now.folder.stat(), this.#parent.folder.stat())) return;
+    } catch (error) {
+      if (!isFault(error)) throw error;
+    }
+    throw pathChanged(this.#target.path);
+  }
+
+  async #finish(replaced: boolean, digested: DigestedTarget | undefined): Promise<WriteReceipt> {
+    const stats = fstatSync(this.#fd, { bigint: true });
+    try {
+      await syncFolder(this.#parent);
+    } catch (error) {
+      throw committed(rootFault(error, this.#target.path));
+    }
+    return {
+      publication: "committed",
+      entry: toEntry(this.#target.path, stats, { canonicalPath: this.canonicalPath }),
+      canonicalPath: this.canonicalPath,
+      sizeBytes: this.sizeBytes,
+      digest: this.digest(),
+      replaced,
+      ...(digested ? { replacedDigest: digested.digest } : {}),
+    };
+  }
+
+  async discard(): Promise<void> {
+    await this.#busy;
+    if (this.#state !== "open") return;
+    this.#state = "ended";
+    this.#context.stages.delete(this);
+    try {
+      this.#unlinkStaged();
+    } finally {
+      closeSync(this.#fd);
+      this.#parent[Symbol.dispose]();
+    }
+  }
+
+  /** After a commit the name is gone already, and the folders are in use. */
+  #unlinkStaged(): void {
+    const staged = statEntry(this.#parent.folder, this.#stagedName);
+    if (!staged || !isSameThing(staged, fstatSync(this.#fd, { bigint: true }))) return;
+    unlinkSync(at(this.#parent.folder, this.#stagedName));
+    removeMade(this.#context, this.#parent.made);
+  }
+
+  #requireOpen(): void {
+    if (this.#state !== "open") throw new Error("the staged file was committed or discarded");
+    this.#context.signal.throwIfAborted();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.discard();
+  }
+}
+
+async function syncFolder(parent: PreparedParent): Promise<void> {
+  const fd = openForSync(parent.folder);
+  try {
+    await fsyncAsync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Keeps the owner of a replaced file where this process may give files away. */
+function keepOwner(fd: number, old: BigIntStats): void {
+  const own = fstatSync(fd, { bigint: true });
+  if (own.uid === old.uid && own.gid === old.gid) return;
+  try {
+    fchownSync(fd, Number(old.uid), Number(old.gid));
+  } catch (error) {
+    if (errnoOf(error) !== "EPERM") throw error;
+  }
+}
+
+const unattempted = (error: unknown): unknown => published(error, "unattempted");
+const uncertain = (error: unknown): unknown => published(error, "uncertain");
+const committed = (error: unknown): unknown => published(error, "committed");
+
+/** Says in a fault what the write left; what was said first stays. */
+function published(error: unknown, publication: "unattempted" | "uncertain" | "committed"): unknown {
+  if (!isFault(error) || error.details["publication"] !== undefined) return error;
+  return error.with({ details: { publication } });
+}

@@ -1,0 +1,282 @@
+import { closeSync } from "node:fs";
+import { errnoOf } from "../../fault/fault-from-errno.ts";
+import { Fault } from "../../fault/fault.ts";
+import { compareByUtf8 } from "../../names/byte-order.ts";
+import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import { hardlinkRefused, pathChanged, rootFault, unsupportedType } from "../refusals.ts";
+import type { Entry, WalkItem, WalkOptions } from "../root-handle.ts";
+import { announce, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
+import {
+  type Descriptor,
+  type NamedEntry,
+  openEntry,
+  openFolder,
+  openForReading,
+  statEntry,
+} from "./descriptor.ts";
+import { judgeLink } from "./links.ts";
+import { notUtf8, pathTooLong, readNames } from "./list.ts";
+import { readFully } from "./open-file.ts";
+import { createPause } from "./pause.ts";
+import { openFolderAt } from "./place.ts";
+
+/** Largest content that a walk reads along. */
+export const maxInlineBytes: number = 512 * 1024;
+/** Content of one batch: one buffer, used again for each. */
+const batchBytes = 2 * maxInlineBytes;
+const maxBatchItems = 4096;
+
+/** `RootHandle.walk`. */
+export async function* walk(
+  context: RootContext,
+  path: WorkspacePath,
+  options: WalkOptions,
+): AsyncGenerator<readonly WalkItem[], void> {
+  options.signal?.throwIfAborted();
+  using tree = new TreeWalk(context, path, options);
+  const pause = createPause(
+    options.signal ? AbortSignal.any([options.signal, context.signal]) : context.signal,
+  );
+  for (;;) {
+    const batch = tree.next(() => pause.isDue());
+    if (batch.length > 0) yield batch;
+    if (tree.isDone) return;
+    await pause.take();
+    tree.requireInPlace();
+  }
+}
+
+/** One folder on the way down. */
+interface Level {
+  readonly folder: Descriptor;
+  /** As asked for: the walk's path and what lies below it. */
+  readonly path: WorkspacePath;
+  readonly canonicalPath: WorkspacePath;
+  readonly steps: readonly Step[];
+  at: number;
+}
+
+/** An entry is met at its name, and a folder entered at its name with a slash: that is the order of whole paths. */
+interface Step {
+  readonly key: string;
+  readonly named: NamedEntry;
+  readonly isEntering: boolean;
+}
+
+class TreeWalk implements Disposable {
+  readonly #context: RootContext;
+  readonly #options: WalkOptions;
+  readonly #levels: Level[] = [];
+  readonly #top: Descriptor;
+  readonly #canonicalTop: WorkspacePath;
+  readonly #inlineUpTo: number;
+  #buffer: Buffer = Buffer.alloc(0);
+  #filled = 0;
+  #count = 0;
+  #items: WalkItem[] = [];
+
+  constructor(context: RootContext, path: WorkspacePath, options: WalkOptions) {
+    this.#context = context;
+    this.#options = options;
+    this.#inlineUpTo = Math.min(options.contentUpToBytes ?? 0, maxInlineBytes);
+    const opened = openFolderAt(context.start, path);
+    this.#top = opened.folder;
+    this.#canonicalTop = opened.canonicalPath;
+    try {
+      announce(context, "walk", path);
+      options.check?.(opened.canonicalPath);
+      this.#push(opened.folder, path, opened.canonicalPath);
+    } catch (error) {
+      opened[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  get isDone(): boolean {
+    return this.#levels.length === 0;
+  }
+
+  /** Walks on until the turn is over or the batch is full. */
+  next(isDue: () => boolean): readonly WalkItem[] {
+    this.#items = [];
+    this.#filled = 0;
+    if (this.#inlineUpTo > 0 && this.#buffer.length === 0) this.#buffer = Buffer.allocUnsafe(batchBytes);
+    while (!isDue() && this.#items.length < maxBatchItems && this.#filled + this.#inlineUpTo <= batchBytes) {
+      const level = this.#levels.at(-1);
+      if (!level) break;
+      const step = level.steps[level.at];
+      level.at += 1;
+      if (!step) this.#pop();
+      else if (step.isEntering) this.#enter(level, step.named);
+      else this.#meet(level, step.named);
+    }
+    return this.#items;
+  }
+
+  /** After a pause: the folder in hand must still be where it was, else its rest is left out and said so. */
+  requireInPlace(): void {
+    const level = this.#levels.at(-1);
+    if (!level || this.#isInPlace(level)) return;
+    this.#fail(level.path, pathChanged(level.path));
+    level.at = level.steps.length;
+  }
+
+  #isInPlace(level: Level): boolean {
+    try {
+      using now = openFolderAt({ ...this.#context.start, followSymlinks: false }, level.canonicalPath);
+      return isSameThing(now.folder.stat(), level.folder.stat());
+    } catch (error) {
+      if (error instanceof Fault) return false;
+      throw error;
+    }
+  }
+
+  #enter(level: Level, { name }: NamedEntry): void {
+    if (typeof name !== "string") return;
+    const path = appendPath(level.path, name as WorkspacePath);
+    this.#requireDepth();
+    let folder: Descriptor | undefined;
+    try {
+      folder = openFolder(level.folder, name);
+      this.#push(folder, path, appendPath(level.canonicalPath, name as WorkspacePath));
+    } catch (error) {
+      if (folder !== undefined) folder[Symbol.dispose]();
+      this.#fail(path, error);
+    }
+  }
+
+  #requireDepth(): void {
+    const limit = this.#options.maxDepth ?? 64;
+    if (this.#levels.length < limit) return;
+    throw new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep`, {
+      details: { limit, actual: this.#levels.length + 1 },
+    });
+  }
+
+  #push(folder: Descriptor, path: WorkspacePath, canonicalPath: WorkspacePath): void {
+    const steps = this.#plan(readNames(folder, path), path);
+    this.#levels.push({ folder, path, canonicalPath, steps, at: 0 });
+  }
+
+  #plan(names: readonly NamedEntry[], path: WorkspacePath): readonly Step[] {
+    const steps: Step[] = [];
+    for (const named of names) {
+      const key = typeof named.name === "string" ? named.name : named.name.toString("latin1");
+      const below = appendPath(path, key as WorkspacePath);
+      if (this.#options.hide?.(below, named.kind) === true) continue;
+      if (this.#isWanted(below)) steps.push({ key, named, isEntering: false });
+      if (named.kind === "folder" && this.#isWantedBelow(below))
+        steps.push({ key: `${key}/`, named, isEntering: true });
+    }
+    return steps.sort((a, b) => compareByUtf8(a.key, b.key));
+  }
+
+  #isWanted(path: WorkspacePath): boolean {
+    const { after } = this.#options;
+    return after === undefined || compareByUtf8(path, after) > 0;
+  }
+
+  /** A folder before the mark is still entered when the mark lies in it, or sorts before what it holds. */
+  #isWantedBelow(path: WorkspacePath): boolean {
+    const { after } = this.#options;
+    return after === undefined || after.startsWith(`${path}/`) || compareByUtf8(`${path}/`, after) > 0;
+  }
+
+  #pop(): void {
+    const level = this.#levels.pop();
+    if (level && level.folder !== this.#top) level.folder[Symbol.dispose]();
+  }
+
+  #meet(level: Level, named: NamedEntry): void {
+    this.#requireRoom();
+    const { name } = named;
+    if (typeof name !== "string") {
+      const problem = notUtf8(level.path, named);
+      return this.#fail(problem.path, problem.fault);
+    }
+    const path = appendPath(level.path, name as WorkspacePath);
+    const overlong = pathTooLong(path);
+    if (overlong) throw overlong;
+    try {
+      const wanted = this.#inlineUpTo > 0 && named.kind === "file";
+      const item = wanted ? this.#readFile(level, name, path) : this.#look(level, name, path);
+      if (item) this.#items.push(item);
+    } catch (error) {
+      // Gone since the folder was read: it is not there.
+      if (errnoOf(error) !== "ENOENT") this.#fail(path, error);
+    }
+  }
+
+  #requireRoom(): void {
+    this.#count += 1;
+    const limit = this.#options.maxEntries ?? 1_000_000;
+    if (this.#count <= limit) return;
+    throw new Fault("LIMIT_REACHED", `the tree has more than ${limit} entries`, {
+      details: { limit, actual: this.#count },
+    });
+  }
+
+  #look(level: Level, name: string, path: WorkspacePath): WalkItem | undefined {
+    const stats = statEntry(level.folder, name);
+    if (!stats) return undefined;
+    const canonicalPath = appendPath(level.canonicalPath, name as WorkspacePath);
+    const entry = toEntry(path, stats, { canonicalPath });
+    if (entry.kind !== "link") return this.#judge(entry);
+    const below =
+      this.#canonicalTop === "" ? canonicalPath : canonicalPath.slice(this.#canonicalTop.length + 1);
+    const verdict = judgeLink({
+      top: this.#top,
+      below: below as WorkspacePath,
+      folder: level.folder,
+      name,
+      path,
+    });
+    if ("fault" in verdict) return { kind: "problem", problem: { path, fault: verdict.fault } };
+    return { kind: "entry", entry: { ...entry, linkTarget: verdict.target } };
+  }
+
+  #judge(entry: Entry): WalkItem {
+    const fault = this.#refusal(entry);
+    return fault ? { kind: "problem", problem: { path: entry.path, fault } } : { kind: "entry", entry };
+  }
+
+  #refusal(entry: Entry): Fault | undefined {
+    if (entry.kind === "other") return unsupportedType(entry.path);
+    if (entry.kind !== "file" || entry.links <= 1 || this.#context.allowHardLinks) return undefined;
+    return hardlinkRefused(entry.path, entry.links);
+  }
+
+  /** A small file with its content: the file that was judged is the one that is read. */
+  #readFile(level: Level, name: string, path: WorkspacePath): WalkItem | undefined {
+    using named = openEntry(level.folder, name);
+    const canonicalPath = appendPath(level.canonicalPath, name as WorkspacePath);
+    const stats = named.stat();
+    const entry = toEntry(path, stats, { canonicalPath });
+    // It was a file a moment ago; a link or a folder by now is left to the next walk.
+    if (entry.kind === "link" || entry.kind === "folder") return undefined;
+    const item = this.#judge(entry);
+    if (item.kind === "problem" || entry.sizeBytes > this.#inlineUpTo) return item;
+    const fd = openForReading(named);
+    try {
+      const room = this.#buffer.subarray(this.#filled, this.#filled + this.#inlineUpTo);
+      const sizeBytes = readFully(fd, room, 0);
+      // Changed while it was read: it is read on its own, where that is looked after.
+      if (sizeBytes !== entry.sizeBytes || !isSameContent(stats, named.stat())) return item;
+      this.#filled += sizeBytes;
+      return { kind: "entry", entry: { ...entry, sizeBytes }, content: room.subarray(0, sizeBytes) };
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  #fail(path: string, error: unknown): void {
+    const fault = rootFault(error, path);
+    if (!(fault instanceof Fault)) throw fault;
+    this.#items.push({ kind: "problem", problem: { path, fault } });
+  }
+
+  [Symbol.dispose](): void {
+    while (this.#levels.length > 0) this.#pop();
+    this.#top[Symbol.dispose]();
+  }
+}

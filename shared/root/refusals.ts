@@ -1,0 +1,101 @@
+import { faultFromErrno } from "../fault/fault-from-errno.ts";
+import { Fault } from "../fault/fault.ts";
+
+/** A path as messages show it. */
+export function shown(path: string): string {
+  return path === "" ? "the workspace's root" : path;
+}
+
+/** A link where none is followed. */
+export function symlinkRefused(linkPath: string): Fault {
+  return new Fault("SYMLINK_REFUSED", `${shown(linkPath)} is a link, which this workspace does not follow`, {
+    details: { path: linkPath },
+    hint: "set followSymlinks for the workspace on the node to follow links that stay inside it",
+  });
+}
+
+/** A link at the end of a path that is to be written: never written through. */
+export function linkedTargetRefused(linkPath: string): Fault {
+  return new Fault("SYMLINK_REFUSED", `${shown(linkPath)} is a link, and no link is written through`, {
+    details: { path: linkPath },
+    hint: "write to the file that the link points to",
+  });
+}
+
+/** Links that lead to each other, or too many of them. */
+export function symlinkLoop(linkPath: string): Fault {
+  return new Fault("SYMLINK_REFUSED", `${shown(linkPath)} leads through more than 40 links`, {
+    details: { path: linkPath, reason: "loop" },
+  });
+}
+
+/** A link that leads out of the folder. */
+export function pathEscapes(linkPath: string): Fault {
+  return new Fault("PATH_ESCAPES", `the link ${shown(linkPath)} leads out of the workspace`, {
+    details: { path: linkPath },
+    hint: "name its target in allowSymlinkTargets for the workspace on the node",
+  });
+}
+
+/** A file with more than one name. */
+export function hardlinkRefused(path: string, links: number): Fault {
+  return new Fault(
+    "HARDLINK_REFUSED",
+    `${shown(path)} has ${links} names, which this workspace does not allow`,
+    {
+      details: { path, actual: links },
+      hint: "set allowHardLinks for the workspace on the node, or copy the file",
+    },
+  );
+}
+
+/** A device, socket or FIFO. */
+export function unsupportedType(path: string): Fault {
+  return new Fault("UNSUPPORTED_FILE_TYPE", `${shown(path)} is a device, a socket or a FIFO`, {
+    details: { path },
+  });
+}
+
+/** Something else where a file is needed. */
+export function notAFile(path: string): Fault {
+  return new Fault("NOT_A_FILE", `${shown(path)} is a folder`, { details: { path } });
+}
+
+/** Something else where a folder is needed. */
+export function notAFolder(path: string): Fault {
+  return new Fault("NOT_A_DIRECTORY", `${shown(path)} is no folder`, { details: { path } });
+}
+
+/** Nothing there. */
+export function notFound(path: string): Fault {
+  return new Fault("NOT_FOUND", `${shown(path)} does not exist`, { details: { path } });
+}
+
+/** Something there already. */
+export function alreadyExists(path: string): Fault {
+  return new Fault("ALREADY_EXISTS", `${shown(path)} exists already`, { details: { path } });
+}
+
+/** The path led elsewhere a moment ago. */
+export function pathChanged(path: string): Fault {
+  return new Fault("PATH_CHANGED", `${shown(path)} was replaced while it was used`, { details: { path } });
+}
+
+/** An operation that the root itself does not take. */
+export function rootRefused(what: string): Fault {
+  return new Fault("INVALID_ARGUMENT", `the workspace's root cannot be ${what}`, {
+    details: { field: "path" },
+  });
+}
+
+/** A file over the limit. */
+export function fileTooLarge(path: string, limit: number, actual: number): Fault {
+  return new Fault("TOO_LARGE", `${shown(path)} has ${actual} bytes; at most ${limit} are allowed`, {
+    details: { path, limit, actual },
+  });
+}
+
+/** A file system error about `path`, with the descriptor paths of the walk left out. */
+export function rootFault(error: unknown, path: string): unknown {
+  return faultFromErrno(error, shown(path));
+}

@@ -1,0 +1,277 @@
+import type { Digest } from "../content/digest.ts";
+import type { Fault } from "../fault/fault.ts";
+import type { WorkspacePath } from "../names/workspace-path.ts";
+
+/** What an entry is. A device, socket or FIFO is `other`. */
+export type EntryKind = "file" | "folder" | "link" | "other";
+
+/** What stands at a path. */
+export interface Entry {
+  /** The path as asked for, or as found by a listing. */
+  readonly path: WorkspacePath;
+  /** The path of what was opened, every link resolved. */
+  readonly canonicalPath: WorkspacePath;
+  readonly kind: EntryKind;
+  /** Bytes of a file; 0 for anything else. */
+  readonly sizeBytes: number;
+  /** Permission bits (`0o7777`). */
+  readonly mode: number;
+  /** Modification time in nanoseconds since 1970. */
+  readonly mtimeNs: bigint;
+  /** Change time in nanoseconds since 1970: what an edit that restores the modification time still moves. */
+  readonly ctimeNs: bigint;
+  readonly inode: bigint;
+  readonly device: bigint;
+  /** How many names the file has. */
+  readonly links: number;
+  /** Of a link: where it points to, as text. */
+  readonly linkTarget?: string;
+}
+
+/** An entry that could not be served. */
+export interface Problem {
+  /** Relative to the root; bytes that are no UTF-8 are escaped as `\xNN`, so it may be no path that can be asked for. */
+  readonly path: string;
+  readonly fault: Fault;
+}
+
+/** How surely a root keeps what is done beneath it inside. */
+export type Containment = "kernel" | "best_effort";
+
+/** What tests put between the steps of an operation; never set in production. */
+export interface RootHooks {
+  /** After a path was resolved and before it is used, in the same turn. */
+  readonly afterResolve?: (event: ResolveEvent) => void;
+  /** Before the rename that publishes a staged file; what it throws is taken for the rename's own error. */
+  readonly beforePublish?: (event: ResolveEvent) => void;
+}
+
+/** What was resolved. */
+export interface ResolveEvent {
+  readonly operation:
+    | "stat"
+    | "list"
+    | "open"
+    | "write"
+    | "commit"
+    | "remove"
+    | "move"
+    | "make-folder"
+    | "walk";
+  readonly path: WorkspacePath;
+}
+
+/** What `openRoot` takes besides the folder. */
+export interface RootOptions {
+  /** Follow links that stay inside. Off by default: a link in any component is then refused. */
+  readonly followSymlinks?: boolean;
+  /** Serve files that have more than one name. Off by default. */
+  readonly allowHardLinks?: boolean;
+  /** Remove staged files of dead processes once opened. Off by default: a root that is only read is never changed. */
+  readonly sweep?: boolean;
+  readonly hooks?: RootHooks;
+}
+
+/** Judges the canonical path of an operation, once resolved and before anything is read or changed; throws to refuse. */
+export type CanonicalCheck = (canonicalPath: WorkspacePath) => void;
+
+/** What every operation takes. */
+export interface OperationOptions {
+  readonly check?: CanonicalCheck;
+}
+
+/** Which entries a listing or a walk leaves out, as if they were not there. */
+export type HideRule = (path: WorkspacePath, kind: EntryKind) => boolean;
+
+/** What `list` takes. */
+export interface ListOptions extends OperationOptions {
+  readonly hide?: HideRule;
+  /** Begin behind this name. */
+  readonly after?: string;
+  /** At most so many entries and problems; all by default. */
+  readonly limit?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** A folder's entries. */
+export interface Listing {
+  readonly canonicalPath: WorkspacePath;
+  /** In order of the UTF-8 bytes of their names. */
+  readonly entries: readonly Entry[];
+  readonly problems: readonly Problem[];
+  /** The last name of this page when more follow. */
+  readonly next?: string;
+}
+
+/** What `openFile` takes. */
+export interface OpenFileOptions extends OperationOptions {
+  /** A larger file is `TOO_LARGE`, before its first byte; one that grows while it is read, at that byte. */
+  readonly maxBytes?: number;
+}
+
+/** A file that was opened: the one that was checked is the one that is read, whatever happens to its name. */
+export interface OpenFile extends AsyncDisposable {
+  readonly entry: Entry;
+  readonly canonicalPath: WorkspacePath;
+  /** Reads into all of `buffer` from `position` on; gives the count, less only at the end of the file. */
+  read(buffer: Uint8Array, position: number): Promise<number>;
+  /** `read` at once, on this turn: for what is small and likely in memory. */
+  readNow(buffer: Uint8Array, position: number): number;
+  /** Whether the file's content was changed since it was opened, as far as size and times tell. */
+  hasChanged(): boolean;
+  /** Gives the descriptor back; twice is harmless. */
+  close(): void;
+}
+
+/** What must stand at the target when a staged file is published. */
+export type Precondition =
+  | { readonly kind: "any" }
+  | { readonly kind: "absent" }
+  | { readonly kind: "match"; readonly digest: Digest };
+
+/** What `stageWrite` takes. */
+export interface StageOptions extends OperationOptions {
+  /** Permission bits of a new file (0o644 by default); a replaced one keeps its own unless this is given. */
+  readonly mode?: number;
+  /** Modification time to set, in nanoseconds since 1970; now by default. Kept to the microsecond. */
+  readonly mtimeNs?: bigint;
+  /** What `commit` will be asked for, where it is known: refused early when it cannot hold. */
+  readonly precondition?: Precondition;
+  /** Make missing parents (the default); else a missing one is `NOT_FOUND`. */
+  readonly createParents?: boolean;
+  /** More bytes are `TOO_LARGE`. */
+  readonly maxBytes?: number;
+}
+
+/** What `commit` takes. */
+export interface CommitOptions {
+  readonly precondition: Precondition;
+  /** What was announced: another size or digest is `INTEGRITY_FAILURE`, and nothing is published. */
+  readonly expected?: { readonly sizeBytes: number; readonly digest?: Digest };
+  /** Judges the canonical path again, as policy may have changed since the stage was made. */
+  readonly check?: CanonicalCheck;
+  readonly signal?: AbortSignal;
+}
+
+/** What a publication left. */
+export interface WriteReceipt {
+  readonly publication: "committed";
+  readonly entry: Entry;
+  readonly canonicalPath: WorkspacePath;
+  readonly sizeBytes: number;
+  readonly digest: Digest;
+  /** Whether a file stood there before. */
+  readonly replaced: boolean;
+  /** Its digest, where the precondition needed it read. */
+  readonly replacedDigest?: Digest;
+}
+
+/**
+ * A file that is being written beside its target. Nothing is seen under the target's name before `commit`; disposing it
+ * without one removes it and the folders that were made for it. A fault after the target may have changed carries
+ * `details.publication` (`uncertain` or `committed`), an earlier one `unattempted`.
+ */
+export interface StagedFile extends AsyncDisposable {
+  readonly canonicalPath: WorkspacePath;
+  /** Bytes written so far. */
+  readonly sizeBytes: number;
+  /** Takes the next bytes; one call at a time, and the buffer is the caller's again once it resolves. */
+  write(chunk: Uint8Array): Promise<void>;
+  /** Digest of the bytes written so far. */
+  digest(): Digest;
+  /** Syncs, compares and publishes. Once only. */
+  commit(options: CommitOptions): Promise<WriteReceipt>;
+  /** Leaves target and folders as they were; harmless after `commit`. */
+  discard(): Promise<void>;
+}
+
+/** What `remove` takes. */
+export interface RemoveOptions extends OperationOptions {
+  /** Also a folder that has entries. */
+  readonly recursive?: boolean;
+  /** The file must have this digest, else `CONFLICT`. */
+  readonly ifMatch?: Digest;
+  /** Asked for each entry before it is removed; throws to stop. */
+  readonly mayRemove?: (path: WorkspacePath, kind: EntryKind) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** What `move` takes. */
+export interface MoveOptions {
+  readonly checkFrom?: CanonicalCheck;
+  readonly checkTo?: CanonicalCheck;
+}
+
+/** What `makeFolder` takes. */
+export interface MakeFolderOptions extends OperationOptions {
+  /** Make missing parents too. */
+  readonly parents?: boolean;
+  /** A folder that stands there already is as good. */
+  readonly allowExisting?: boolean;
+  /** Permission bits; 0o755 by default. */
+  readonly mode?: number;
+}
+
+/** What `walk` takes. */
+export interface WalkOptions extends OperationOptions {
+  readonly hide?: HideRule;
+  /** More entries are `LIMIT_REACHED`; 1,000,000 by default. */
+  readonly maxEntries?: number;
+  /** A deeper tree is `LIMIT_REACHED`; 64 by default. */
+  readonly maxDepth?: number;
+  /** Begin behind this path (relative to the workspace), which an earlier walk ended with. */
+  readonly after?: WorkspacePath;
+  /** Read the content of files up to this size in the same turn; 0 (none) by default, at most 512 KiB. */
+  readonly contentUpToBytes?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** One thing that a walk met. */
+export type WalkItem =
+  | {
+      readonly kind: "entry";
+      readonly entry: Entry;
+      /** The file's bytes when they were asked for; the memory is used again once the next batch is taken. */
+      readonly content?: Uint8Array;
+    }
+  | { readonly kind: "problem"; readonly problem: Problem };
+
+/**
+ * A folder, and all that is done beneath it. Paths are relative to it and parsed already; what they lead to is opened
+ * beneath the folder's own descriptor, so that a parent that is swapped meanwhile cannot lead out. It knows no policy
+ * but what is asked of it with `check` and `hide`. Any number of operations may run at once; writes to one path are
+ * published one after the other. Staged files are never listed, read, replaced or removed under their own name.
+ */
+export interface RootHandle extends AsyncDisposable {
+  readonly containment: Containment;
+  /** Whether the volume takes upper and lower case for one. */
+  readonly ignoresCase: boolean;
+  /** Which folder this is, whatever its name: a root that was replaced differs. */
+  readonly identity: { readonly device: bigint; readonly inode: bigint };
+  /** Whether the folder still stands at the path it was opened by. */
+  isInPlace(): boolean;
+  /** Resolves with the number of leftovers that the sweep removed; never rejects. */
+  readonly swept: Promise<number>;
+  stat(path: WorkspacePath, options?: OperationOptions): Promise<Entry>;
+  list(path: WorkspacePath, options?: ListOptions): Promise<Listing>;
+  openFile(path: WorkspacePath, options?: OpenFileOptions): Promise<OpenFile>;
+  /** All bytes of a file that is at most `maxBytes` long, read at once. */
+  readSmall(path: WorkspacePath, options: OpenFileOptions & { readonly maxBytes: number }): SmallFile;
+  stageWrite(path: WorkspacePath, options?: StageOptions): Promise<StagedFile>;
+  /** Gives the number of entries removed. */
+  remove(path: WorkspacePath, options?: RemoveOptions): Promise<number>;
+  /** Renames; nothing may stand at `to`. */
+  move(from: WorkspacePath, to: WorkspacePath, options?: MoveOptions): Promise<Entry>;
+  makeFolder(path: WorkspacePath, options?: MakeFolderOptions): Promise<Entry>;
+  /**
+   * Everything below `path` (not itself) in order of the paths' UTF-8 bytes, in batches of some ten milliseconds. Links
+   * are not entered: one whose target stays beneath `path` is an entry, any other a problem.
+   */
+  walk(path: WorkspacePath, options?: WalkOptions): AsyncIterable<readonly WalkItem[]>;
+}
+
+/** A small file with its content. */
+export interface SmallFile {
+  readonly entry: Entry;
+  readonly content: Buffer;
+}

@@ -1,0 +1,39 @@
+import { randomBytes } from "node:crypto";
+
+/**
+ * Names of files that are being written: `.fairlead-stage-<boot>-<namespace>-<process id>-<start time>-<random>`, so that a
+ * later process can tell a leftover of a dead one from the work of a living one.
+ */
+
+/** Who stages: this process, told from all others of this machine and of earlier boots. */
+export interface StageMarker {
+  /** First 8 hex digits of the boot's id. */
+  readonly boot: string;
+  /** Number of the process namespace: the same process id means another process in another one. */
+  readonly namespace: string;
+  readonly pid: number;
+  /** Start time of the process in clock ticks since boot. */
+  readonly startTicks: string;
+}
+
+const prefix = ".fairlead-stage-";
+const shape = /^\.fairlead-stage-([0-9a-f]{8})-([0-9]+)-([0-9]+)-([0-9]+)-[0-9a-f]{12}$/;
+
+/** Whether `name` is kept for staged files; no entry of that name is ever shown or taken. */
+export function isStagedName(name: string): boolean {
+  return name.startsWith(prefix);
+}
+
+/** A new name for a file staged by `marker`. */
+export function createStagedName(marker: StageMarker): string {
+  const random = randomBytes(6).toString("hex");
+  return `${prefix}${marker.boot}-${marker.namespace}-${marker.pid}-${marker.startTicks}-${random}`;
+}
+
+/** Who staged `name`; undefined for a name of another shape. */
+export function readStagedName(name: string): StageMarker | undefined {
+  const [, boot, namespace, pid, startTicks] = shape.exec(name) ?? [];
+  if (boot === undefined || namespace === undefined || pid === undefined || startTicks === undefined)
+    return undefined;
+  return { boot, namespace, pid: Number(pid), startTicks };
+}
