@@ -30,13 +30,20 @@ export const ladders: readonly Ladder[] = [
   },
   {
     folder: "node-agent",
-    levels: [["cli"], ["."], ["tools", "skills", "memory", "installs"], ["workers", "files"], ["workspace"]],
+    levels: [
+      ["cli"],
+      ["."],
+      ["config"],
+      ["tools", "skills", "memory", "installs"],
+      ["workers", "files"],
+      ["workspace"],
+    ],
   },
-  { folder: "node-agent", levels: [["cli"], ["."], ["link"], ["pairing"]] },
+  { folder: "node-agent", levels: [["cli"], ["."], ["config"], ["link"], ["pairing"]] },
   {
     folder: "shared",
     levels: [
-      ["skill-file", "service", "core-tools"],
+      ["skill-file", "service", "core-tools", "tree"],
       ["rpc", "root", "mcp-stdio", "terminal"],
       ["process", "config", "log", "telemetry", "content", "identity"],
       ["flow", "names"],
@@ -63,30 +70,21 @@ export const frontDoor: readonly string[] = ["gateway/cli", "node-agent/cli", "s
  */
 export const packages: Readonly<Record<string, readonly string[]>> = {
   /** Messages are what both programs speak. */
-  "@bufbuild/protobuf": ["gateway", "node-agent", "shared/gen", "shared/rpc"],
+  "@bufbuild/protobuf": ["gateway", "node-agent", "shared/gen", "shared/rpc", "shared/tree"],
   "@grpc/grpc-js": ["shared/rpc", "node-agent/link"],
-  "@modelcontextprotocol/node": ["gateway/serve"],
-  "@modelcontextprotocol/server": ["gateway/serve"],
   "@peculiar/x509": ["shared/identity", "gateway/pairing"],
   "cli-progress": ["shared/terminal"],
   "cli-table3": ["shared/terminal"],
   "env-paths": ["shared/config"],
   ajv: ["shared/core-tools"],
-  chokidar: ["node-agent/workspace", "gateway/skills"],
+  chokidar: ["node-agent/workspace"],
   commander: ["shared/terminal"],
   execa: ["shared/process"],
   kysely: ["gateway/store"],
   picomatch: ["shared/names"],
   pino: ["shared/log"],
-  yaml: ["shared/skill-file", "shared/config"],
-  zod: [
-    "shared/config",
-    "gateway/config",
-    "gateway/pairing",
-    "gateway/serve",
-    "gateway/tools",
-    "node-agent/cli",
-  ],
+  yaml: ["shared/skill-file", "shared/config", "gateway/policy"],
+  zod: ["shared/config", "gateway/config", "gateway/policy", "gateway/tools", "node-agent/config"],
 };
 
 /** What else has a door of its own: the rooms that may use it. */

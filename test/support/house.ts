@@ -19,7 +19,7 @@ export interface HouseRules {
 }
 
 /** The room a file stands in: `shared/flow`, `gateway/.` for a file directly in `gateway`, `main.ts`, `test`. */
-export function roomOf(path: string): string {
+function roomOf(path: string): string {
   const [top = "", second, ...below] = path.split("/");
   if (second === undefined || top === "test") return top;
   return below.length === 0 ? `${top}/.` : `${top}/${second}`;
@@ -39,7 +39,7 @@ function isWithin(room: string, row: string): boolean {
 }
 
 /** Whether a room stands in the table at all. */
-export function isKnownRoom(room: string, rules: HouseRules): boolean {
+function isKnownRoom(room: string, rules: HouseRules): boolean {
   return room === "main.ts" || room === "test" || rules.ladders.some((ladder) => levelOf(ladder, room) >= 0);
 }
 
@@ -109,7 +109,7 @@ const onlyTurn = /^import\s*\{\s*setImmediate\s*\}/m;
 const environment = /\bprocess\s*\??\.\s*env\b|^import\s*\{[^}]*\benv\b[^}]*\}\s*from\b/m;
 
 /** The doors of a file: what it reaches of the file system, the environment, timers and processes. */
-export function doorsOf({ imports, code }: SourceFacts): string[] {
+function doorsOf({ imports, code }: SourceFacts): string[] {
   const reaches = (name: string): boolean => imports.includes(name) || imports.includes(`${name}/promises`);
   const doors: string[] = [];
   if (reaches("node:fs")) doors.push("fs");
