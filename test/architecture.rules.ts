@@ -72,6 +72,7 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   /** Messages are what both programs speak. */
   "@bufbuild/protobuf": ["gateway", "node-agent", "shared/gen", "shared/rpc", "shared/tree"],
   "@grpc/grpc-js": ["shared/rpc", "node-agent/link"],
+  "@modelcontextprotocol/node": ["gateway/serve"],
   "@peculiar/x509": ["shared/identity", "gateway/pairing"],
   "cli-progress": ["shared/terminal"],
   "cli-table3": ["shared/terminal"],
