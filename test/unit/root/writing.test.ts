@@ -319,7 +319,9 @@ test("a full disk is DISK_FULL, the old content stays and nothing else", async (
 
 describe("leftovers of a killed process", () => {
   test("are removed when the root is opened again, those of a living one stay", async () => {
-    await using temp = await openTempRoot((dir) => void mkdirSync(join(dir, "deep/folder"), { recursive: true }));
+    await using temp = await openTempRoot(
+      (dir) => void mkdirSync(join(dir, "deep/folder"), { recursive: true }),
+    );
     const child = fork(new URL("../../fixtures/root/stage-and-wait.ts", import.meta.url), [
       temp.dir,
       "deep/folder/file",
