@@ -1,6 +1,6 @@
 import { Fault } from "../fault/fault.ts";
 
-/** A task that a scope owns. It must heed the signal. */
+/** A task that a scope owns. It must heed the signal, and never wait for the end of its own scope. */
 export type Task = (signal: AbortSignal) => Promise<void>;
 
 /**
@@ -60,7 +60,7 @@ export class Scope implements AsyncDisposable {
       void this.end(reason).catch(() => undefined);
     });
     this.#tasks.add(running);
-    void running.finally(() => this.#tasks.delete(running));
+    void running.finally(() => void this.#tasks.delete(running));
   }
 
   /** Ends the scope; resolves when all of it has ended. The first reason is kept. */

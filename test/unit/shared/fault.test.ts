@@ -1,9 +1,22 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { exitStatus, faultCodes, faultRow, faultTable, httpStatus, isFaultCode } from "../../../shared/fault/codes.ts";
+import {
+  exitStatus,
+  faultCodes,
+  faultRow,
+  faultTable,
+  httpStatus,
+  isFaultCode,
+} from "../../../shared/fault/codes.ts";
 import { faultFromErrno } from "../../../shared/fault/fault-from-errno.ts";
 import { faultFromError } from "../../../shared/fault/fault-from-error.ts";
-import { Fault, findFault, isFault, isWorkspaceUnavailable, toFaultJson } from "../../../shared/fault/fault.ts";
+import {
+  Fault,
+  findFault,
+  isFault,
+  isWorkspaceUnavailable,
+  toFaultJson,
+} from "../../../shared/fault/fault.ts";
 import { FaultCode as WireCode } from "../../../shared/gen/fairlead/v1/fault_pb.ts";
 
 describe("the fault table", () => {
@@ -101,7 +114,8 @@ describe("a fault", () => {
   test("made of an unknown error says nothing of it but a trace id", () => {
     const fault = faultFromError(new TypeError("secret at /root/x"));
     expect(fault.code).toBe("INTERNAL");
-    expect(fault.message).toContain(String(fault.details["traceId"]));
+    expect(fault.details).toMatchObject({ traceId: expect.stringMatching(/^[0-9a-f-]{36}$/) });
+    expect(fault.message).toContain(JSON.stringify(fault.details["traceId"]).slice(1, -1));
     expect(JSON.stringify(toFaultJson(fault))).not.toContain("secret");
   });
 
