@@ -1,0 +1,179 @@
+import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
+import { Fault } from "../fault/fault.ts";
+import { raceSignal, startDeadline, type Clock, type Deadline } from "../lifetime/clock.ts";
+import { decodeMessage, encodeMessage } from "./codec.ts";
+import type { Encoded } from "./encoded.ts";
+import type { CallContext, Peer, ServedService } from "./service.ts";
+import { methodPath } from "./transport.ts";
+
+/** A call as it arrives, whatever carried it. */
+export interface IncomingCall {
+  readonly path: string;
+  /** Encoded messages of the request. */
+  readonly requests: AsyncIterable<Uint8Array>;
+  readonly callId: string;
+  /** Milliseconds until the deadline, or `noDeadline`. */
+  readonly remainingMs: number;
+  readonly traceparent: string | undefined;
+  readonly idempotencyKey: string | undefined;
+  readonly metadata: ReadonlyMap<string, string>;
+  readonly peer: Peer;
+  /** Aborts when the caller left and at the deadline, with the fault that says why. */
+  readonly signal: AbortSignal;
+}
+
+/** What the time limit of a call that arrived is made of. */
+export interface ArrivedCall {
+  readonly path: string;
+  readonly callId: string;
+  /** Milliseconds until the deadline, or `noDeadline`. */
+  readonly remainingMs: number;
+  /** Aborts when the caller left. */
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+}
+
+/**
+ * The signal of a call that arrived: the caller's, and `DEADLINE_EXCEEDED` (stage `running`) at its deadline. Disposed
+ * when the call ends.
+ */
+export function startCallDeadline(call: ArrivedCall): Deadline {
+  const { path, callId, remainingMs, signal, clock } = call;
+  if (!Number.isFinite(remainingMs)) return { signal, [Symbol.dispose]: () => undefined };
+  const fault = (): Fault =>
+    new Fault("DEADLINE_EXCEEDED", `${path} did not end within ${remainingMs} ms`, {
+      details: { stage: "running", callId },
+    });
+  return startDeadline({ timeoutMs: remainingMs, signal, clock, fault });
+}
+
+/** Finds and runs the implementations of some services. */
+export interface Dispatcher {
+  /** Full names of the methods that are implemented, sorted. */
+  readonly methods: readonly string[];
+  /** The method of that full name, if it is implemented. */
+  find(path: string): DescMethod | undefined;
+  /**
+   * Runs a call; its failure is thrown. It ends when its signal aborts, also when the implementation does not heed that.
+   * A method that is not implemented fails with `VERSION_UNSUPPORTED`.
+   */
+  answer(call: IncomingCall): AsyncIterable<Encoded>;
+}
+
+type Implementation = (request: unknown, context: CallContext) => unknown;
+type Run = (requests: AsyncIterable<Uint8Array>, context: CallContext) => AsyncIterable<Encoded>;
+
+interface Entry {
+  readonly method: DescMethod;
+  readonly run: Run;
+}
+
+/** A dispatcher of `services`. */
+export function createDispatcher(services: readonly ServedService[]): Dispatcher {
+  const entries = new Map<string, Entry>();
+  for (const { service, implementation } of services) {
+    for (const method of service.methods) {
+      const implemented = implementation[method.localName];
+      if (typeof implemented !== "function") continue;
+      // `serve` type-checked the implementation against the method; a served service only forgot that type.
+      entries.set(methodPath(method), { method, run: toRun(method, implemented as Implementation) });
+    }
+  }
+  return {
+    methods: [...entries.keys()].toSorted(),
+    find: (path) => entries.get(path)?.method,
+    answer: (call) => {
+      const entry = entries.get(call.path);
+      if (!entry) throw unknownMethodFault(call.path);
+      return entry.run(call.requests, toContext(call));
+    },
+  };
+}
+
+function toContext(call: IncomingCall): CallContext {
+  return {
+    signal: call.signal,
+    callId: call.callId,
+    remainingMs: call.remainingMs,
+    ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent }),
+    ...(call.idempotencyKey === undefined ? {} : { idempotencyKey: call.idempotencyKey }),
+    metadata: call.metadata,
+    peer: call.peer,
+  };
+}
+
+/** What a caller gets for a method that this version does not serve. */
+export function unknownMethodFault(path: string): Fault {
+  return new Fault("VERSION_UNSUPPORTED", `${path} is not known here`, {
+    hint: "upgrade the side that answers",
+    details: { method: path },
+  });
+}
+
+function toRun(method: DescMethod, implementation: Implementation): Run {
+  const streamsRequests = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
+  const streamsAnswers = method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming";
+  return async function* run(requests, context) {
+    const request = streamsRequests
+      ? decodeEach(method.input, requests)
+      : decodeMessage(method.input, await onlyRequest(requests, context));
+    const answer = implementation(request, context);
+    if (streamsAnswers) yield* encodeEach(method.output, answer as Answers, context.signal);
+    else
+      yield await encodeAnswer(
+        method.output,
+        answer as Promise<MessageInitShape<DescMessage>>,
+        context.signal,
+      );
+  };
+}
+
+type Answers = AsyncIterable<MessageInitShape<DescMessage>>;
+
+async function* decodeEach(
+  schema: DescMessage,
+  requests: AsyncIterable<Uint8Array>,
+): AsyncGenerator<unknown> {
+  for await (const bytes of requests) yield decodeMessage(schema, bytes);
+}
+
+async function onlyRequest(
+  requests: AsyncIterable<Uint8Array>,
+  { signal }: CallContext,
+): Promise<Uint8Array> {
+  const iterator = requests[Symbol.asyncIterator]();
+  const first = await raceSignal(iterator.next(), signal);
+  if (first.done)
+    throw new Fault("INVALID_ARGUMENT", "the request has no message", { details: { field: "message" } });
+  return first.value;
+}
+
+async function encodeAnswer(
+  schema: DescMessage,
+  answer: Promise<MessageInitShape<DescMessage>>,
+  signal: AbortSignal,
+): Promise<Encoded> {
+  return encodeMessage(schema, await raceSignal(answer, signal));
+}
+
+async function* encodeEach(
+  schema: DescMessage,
+  answers: Answers,
+  signal: AbortSignal,
+): AsyncGenerator<Encoded> {
+  const iterator = answers[Symbol.asyncIterator]();
+  let ended = false;
+  try {
+    for (;;) {
+      const next = await raceSignal(iterator.next(), signal);
+      if (next.done) {
+        ended = true;
+        return;
+      }
+      yield encodeMessage(schema, next.value);
+    }
+  } finally {
+    // A generator that does not heed its signal must not hold its caller: it is told, not waited for.
+    if (!ended) iterator.return?.().catch(() => undefined);
+  }
+}

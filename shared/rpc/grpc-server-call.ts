@@ -1,0 +1,195 @@
+import type { Http2Session } from "node:http2";
+import { Metadata, status, type ServerDuplexStream } from "@grpc/grpc-js";
+import { Fault } from "../fault/fault.ts";
+import type { Clock } from "../lifetime/clock.ts";
+import { noDeadline } from "./deadline.ts";
+import type { ArrivedCall, IncomingCall } from "./dispatch.ts";
+import { encodedOf, type Encoded } from "./encoded.ts";
+import { toGrpcStatus } from "./fault-wire.ts";
+import { findServerStream } from "./http2-streams.ts";
+import type { ServerConnection, ServerRawStream } from "./raw-stream.ts";
+import type { Peer } from "./service.ts";
+import { newCallId } from "./transport.ts";
+
+/** A call as grpc-js hands it over: every method is registered as bidirectional over plain bytes. */
+export type GrpcCall = ServerDuplexStream<Buffer, Encoded>;
+
+/** Names of what travels beside a call. */
+export const callHeaders = {
+  callId: "fairlead-call-id",
+  idempotencyKey: "fairlead-idempotency-key",
+  traceparent: "traceparent",
+} as const;
+
+const traceparentForm = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** A W3C trace context when it is well formed (and so at most 128 characters), else undefined. */
+export function readTraceparent(text: string | undefined): string | undefined {
+  return text !== undefined && traceparentForm.test(text) ? text : undefined;
+}
+
+/** The text metadata of a call. */
+export function textMetadata(metadata: Metadata): ReadonlyMap<string, string> {
+  const texts = new Map<string, string>();
+  for (const [name, value] of Object.entries(metadata.getMap())) {
+    if (typeof value === "string") texts.set(name, value);
+  }
+  return texts;
+}
+
+/** Who calls: the address, and the certificate when mutual TLS proved it. */
+export function peerOf(call: GrpcCall): Peer {
+  const address = call.getPeer();
+  const { sslPeerCertificate } = call.getAuthContext();
+  return {
+    address: address === "unknown" ? "" : address,
+    ...(sslPeerCertificate ? { certificate: sslPeerCertificate.raw } : {}),
+  };
+}
+
+/** What the time limit of a grpc-js call is made of. */
+export function toArrivedCall(call: GrpcCall, path: string, clock: Clock): ArrivedCall {
+  const deadline = call.getDeadline();
+  const deadlineAt = typeof deadline === "number" ? deadline : deadline.getTime();
+  return {
+    path,
+    callId: textMetadata(call.metadata).get(callHeaders.callId) ?? newCallId(),
+    remainingMs: Number.isFinite(deadlineAt) ? Math.max(1, deadlineAt - Date.now()) : noDeadline,
+    signal: cancelSignalOf(call),
+    clock,
+  };
+}
+
+/** What the dispatcher needs of a grpc-js call. */
+export function toIncomingCall(call: GrpcCall, arrived: ArrivedCall, signal: AbortSignal): IncomingCall {
+  const metadata = textMetadata(call.metadata);
+  return {
+    path: arrived.path,
+    requests: requestsOf(call, signal),
+    callId: arrived.callId,
+    remainingMs: arrived.remainingMs,
+    traceparent: readTraceparent(metadata.get(callHeaders.traceparent)),
+    idempotencyKey: metadata.get(callHeaders.idempotencyKey),
+    metadata,
+    peer: peerOf(call),
+    signal,
+  };
+}
+
+async function* requestsOf(call: GrpcCall, signal: AbortSignal): AsyncGenerator<Buffer> {
+  try {
+    yield* call.iterator({ destroyOnReturn: false });
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  }
+}
+
+/** Aborts when the caller leaves before the end. */
+function cancelSignalOf(call: GrpcCall): AbortSignal {
+  const controller = new AbortController();
+  call.once("cancelled", () => controller.abort(new Fault("CANCELLED", "the caller has left")));
+  return controller.signal;
+}
+
+/** Writes one answer; resolves when more may be written, also when the call is over. */
+export async function writeAnswer(call: GrpcCall, message: Encoded): Promise<void> {
+  if (call.cancelled || call.destroyed || call.write(message)) return;
+  await new Promise<void>((resolve) => {
+    // `drain` never comes after a reset: the end of the call ends the wait too.
+    const done = (): void => {
+      call.off("drain", done);
+      call.off("cancelled", done);
+      call.off("close", done);
+      resolve();
+    };
+    call.once("drain", done);
+    call.once("cancelled", done);
+    call.once("close", done);
+  });
+}
+
+/** Ends a call with the status of `error`. */
+export function failCall(call: GrpcCall, error: unknown): void {
+  if (!call.cancelled) call.emit("error", toGrpcStatus(error));
+}
+
+const connections = new WeakMap<Http2Session, ServerConnection>();
+
+/** The connection of a call; undefined when it is gone already. */
+export function connectionOf(call: GrpcCall): ServerConnection | undefined {
+  const session = findServerStream(textMetadata(call.metadata))?.session;
+  if (!session || session.destroyed) return undefined;
+  const known = connections.get(session);
+  if (known) return known;
+  const connection = toConnection(session, peerOf(call));
+  connections.set(session, connection);
+  return connection;
+}
+
+function toConnection(session: Http2Session, peer: Peer): ServerConnection {
+  const closed = new AbortController();
+  session.once("close", () => closed.abort(new Fault("CANCELLED", "the connection is gone")));
+  return {
+    peer,
+    refusal: peer.certificate ? undefined : refusalOf(session),
+    closed: closed.signal,
+    destroy: () => session.destroy(),
+  };
+}
+
+function refusalOf(session: Http2Session): string | undefined {
+  const { socket } = session;
+  if (!("getPeerCertificate" in socket)) return undefined;
+  if (Object.keys(socket.getPeerCertificate()).length === 0) return undefined;
+  const error: unknown = socket.authorizationError;
+  return typeof error === "string" ? error : "UNKNOWN";
+}
+
+/** A grpc-js call as a raw stream; it is read from now on and never paused. */
+export function toServerRawStream(call: GrpcCall, connection: ServerConnection): ServerRawStream {
+  const metadata = textMetadata(call.metadata);
+  const http2Stream = findServerStream(metadata);
+  let over = false;
+  return {
+    connection,
+    metadata,
+    write: (message) => {
+      if (!over && !call.cancelled) call.write(message);
+    },
+    get unsentCount() {
+      return call.writableLength;
+    },
+    onMessage: (listener) => {
+      call.on("data", listener);
+    },
+    onClosed: (listener) => {
+      const ended = (fault: Fault | undefined): void => {
+        if (over) return;
+        over = true;
+        listener(fault);
+      };
+      call.once("end", () => ended(undefined));
+      call.once("cancelled", () => ended(new Fault("CANCELLED", "the peer broke the stream off")));
+    },
+    end: (fault) => {
+      if (fault) failCall(call, fault);
+      else call.end();
+    },
+    reset: () => {
+      http2Stream?.close(8);
+    },
+  };
+}
+
+/** What a caller gets whose connection vanished while its call arrived. */
+export const goneStatus: { readonly code: status; readonly details: string; readonly metadata: Metadata } = {
+  code: status.UNAVAILABLE,
+  details: "the connection is gone",
+  metadata: new Metadata(),
+};
+
+/** Bytes as grpc-js hands them over and takes them: as they are. */
+export const identity = {
+  serialize: (message: Encoded): Buffer => message as Buffer,
+  deserialize: (bytes: Buffer): Buffer => encodedOf(bytes) as Buffer,
+};

@@ -1,0 +1,279 @@
+import { lstat, unlink } from "node:fs/promises";
+import { createServer, type Server as NetServer, type Socket } from "node:net";
+import { Server, ServerCredentials } from "@grpc/grpc-js";
+import { errnoOf } from "../fault/fault-from-errno.ts";
+import { Fault } from "../fault/fault.ts";
+import { systemClock, type Clock } from "../lifetime/clock.ts";
+import { createDispatcher, startCallDeadline, unknownMethodFault, type Dispatcher } from "./dispatch.ts";
+import {
+  connectionOf,
+  failCall,
+  goneStatus,
+  identity,
+  toArrivedCall,
+  toIncomingCall,
+  toServerRawStream,
+  writeAnswer,
+  type GrpcCall,
+} from "./grpc-server-call.ts";
+import { numberServerStreams } from "./http2-streams.ts";
+import { connectTimeoutMs, maxEnvelopeBytes } from "./limits.ts";
+import { isRawMethod, type RawMethod } from "./raw-stream.ts";
+import type { ServedService } from "./service.ts";
+import { methodPath } from "./transport.ts";
+
+/** What `startGrpcServer` takes. */
+export interface GrpcServerOptions {
+  readonly services: readonly ServedService[];
+  /** `host:port` (port 0 chooses one) or `unix:/path`. */
+  readonly address: string;
+  /** Of `createServerCredentials`, or `insecure` for a local socket. */
+  readonly credentials: ServerCredentials | "insecure";
+  readonly clock?: Clock;
+}
+
+/** A gRPC server. Disposing it ends every connection at once; drain it first. */
+export interface GrpcServer extends AsyncDisposable {
+  /** The address that it listens on, with the port that was chosen. */
+  readonly address: string;
+  /** The port; 0 for a local socket. */
+  readonly port: number;
+  /** Connections open now. */
+  readonly connectionCount: number;
+  /** Calls running now, parked streams among them. */
+  readonly callCount: number;
+  /** Takes no new connection and waits until no call runs, at most `timeoutMs`. */
+  drain(options: { readonly timeoutMs: number; readonly signal?: AbortSignal }): Promise<void>;
+}
+
+/** Starts a server; it listens when the promise resolves. `ALREADY_EXISTS` when the address is taken. */
+export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
+  numberServerStreams();
+  const clock = options.clock ?? systemClock;
+  const calls = new Calls(clock);
+  const server = new Server({
+    "grpc.max_receive_message_length": maxEnvelopeBytes,
+    "grpc.max_send_message_length": maxEnvelopeBytes,
+    "grpc.enable_channelz": 0,
+  });
+  registerAll(server, options.services, { dispatcher: createDispatcher(options.services), calls, clock });
+  const { credentials } = options;
+  const injector = server.createConnectionInjector(
+    credentials === "insecure" ? ServerCredentials.createInsecure() : credentials,
+  );
+  const sockets = new Sockets(clock, calls);
+  const listener = createServer((socket) => {
+    sockets.add(socket);
+    injector.injectConnection(socket);
+  });
+  const where = parseAddress(options.address);
+  await listen(listener, where, options.address);
+  const port = portOf(listener);
+  return {
+    address: "path" in where ? options.address : joinAddress(where.host, port),
+    port,
+    get connectionCount() {
+      return sockets.count;
+    },
+    get callCount() {
+      return calls.count;
+    },
+    drain: async ({ timeoutMs, signal }) => {
+      void stop(listener);
+      await calls.settled(timeoutMs, signal);
+    },
+    [Symbol.asyncDispose]: async () => {
+      const stopped = stop(listener);
+      sockets.destroyAll();
+      server.forceShutdown();
+      await stopped;
+      await calls.settled(1000);
+    },
+  };
+}
+
+interface Registration {
+  readonly dispatcher: Dispatcher;
+  readonly calls: Calls;
+  readonly clock: Clock;
+}
+
+function registerAll(server: Server, services: readonly ServedService[], to: Registration): void {
+  for (const { service, implementation } of services) {
+    for (const method of service.methods) {
+      const path = methodPath(method);
+      const implemented = implementation[method.localName];
+      const handle = (call: GrpcCall): void => {
+        to.calls.add(call);
+        if (isRawMethod(implemented)) acceptRaw(call, implemented);
+        else if (to.dispatcher.find(path)) void answerCall(call, path, to);
+        else failCall(call, unknownMethodFault(path));
+      };
+      // One handler type for all: on the wire a unary call is a bidirectional one with one message each way.
+      server.register(path, handle, identity.serialize, identity.deserialize, "bidi");
+    }
+  }
+}
+
+function acceptRaw(call: GrpcCall, method: RawMethod): void {
+  const connection = connectionOf(call);
+  if (connection) method.accept(toServerRawStream(call, connection));
+  else call.emit("error", goneStatus);
+}
+
+async function answerCall(call: GrpcCall, path: string, { dispatcher, clock }: Registration): Promise<void> {
+  const arrived = toArrivedCall(call, path, clock);
+  using deadline = startCallDeadline(arrived);
+  try {
+    for await (const message of dispatcher.answer(toIncomingCall(call, arrived, deadline.signal))) {
+      await writeAnswer(call, message);
+      if (deadline.signal.aborted) break;
+    }
+    deadline.signal.throwIfAborted();
+    call.end();
+  } catch (error) {
+    failCall(call, error);
+  }
+}
+
+/** Calls that run, and which connections have ever made one. */
+class Calls {
+  readonly #running = new Set<GrpcCall>();
+  readonly #clock: Clock;
+  #onEmpty: (() => void)[] = [];
+  readonly peers = new Set<string>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get count(): number {
+    return this.#running.size;
+  }
+
+  add(call: GrpcCall): void {
+    this.#running.add(call);
+    this.peers.add(call.getPeer());
+    call.once("close", () => {
+      this.#running.delete(call);
+      if (this.#running.size > 0) return;
+      for (const onEmpty of this.#onEmpty.splice(0)) onEmpty();
+    });
+  }
+
+  /** Resolves when no call runs, at the latest after `timeoutMs`; rejects with the signal's reason. */
+  async settled(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    if (this.#running.size === 0) return;
+    const empty = new AbortController();
+    this.#onEmpty.push(() => empty.abort());
+    const waiting = signal ? AbortSignal.any([signal, empty.signal]) : empty.signal;
+    await this.#clock.sleep(timeoutMs, { signal: waiting }).catch(() => undefined);
+    if (!empty.signal.aborted) signal?.throwIfAborted();
+  }
+}
+
+/** Connections that are open; one that makes no call in time is ended. */
+class Sockets {
+  readonly #open = new Set<Socket>();
+  readonly #clock: Clock;
+  readonly #calls: Calls;
+
+  constructor(clock: Clock, calls: Calls) {
+    this.#clock = clock;
+    this.#calls = calls;
+  }
+
+  get count(): number {
+    return this.#open.size;
+  }
+
+  add(socket: Socket): void {
+    const peer = `${socket.remoteAddress}:${socket.remotePort}`;
+    const closed = new AbortController();
+    this.#open.add(socket);
+    // What goes wrong on a connection shows in its calls; unheard, it would end the process.
+    socket.on("error", () => undefined);
+    socket.once("close", () => {
+      this.#open.delete(socket);
+      this.#calls.peers.delete(peer);
+      closed.abort(new Fault("CANCELLED", "the connection is gone"));
+    });
+    if (socket.remotePort !== undefined) void this.#endWhenSilent(socket, peer, closed.signal);
+  }
+
+  async #endWhenSilent(socket: Socket, peer: string, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#clock.sleep(connectTimeoutMs, { signal });
+    } catch {
+      return;
+    }
+    if (!this.#calls.peers.has(peer)) socket.destroy();
+  }
+
+  destroyAll(): void {
+    for (const socket of this.#open) socket.destroy();
+  }
+}
+
+type Where = { readonly host: string; readonly port: number } | { readonly path: string };
+
+/** Takes `host:port`, `[v6]:port` or `unix:/path` apart; `INVALID_ARGUMENT` for anything else. */
+export function parseAddress(address: string): Where {
+  if (address.startsWith("unix:")) return { path: address.slice("unix:".length) };
+  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]/]+)):(\d{1,5})$/.exec(address);
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3]);
+  if (host !== undefined && port <= 65_535) return { host, port };
+  throw new Fault("INVALID_ARGUMENT", `${address} is no address; write host:port`, {
+    details: { field: "address" },
+  });
+}
+
+/** Puts host and port together, with the brackets that IPv6 needs. */
+export function joinAddress(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+function portOf(listener: NetServer): number {
+  const bound = listener.address();
+  return typeof bound === "object" && bound ? bound.port : 0;
+}
+
+async function listen(listener: NetServer, where: Where, address: string): Promise<void> {
+  if ("path" in where) await removeOldSocket(where.path);
+  await new Promise<void>((resolve, reject) => {
+    const onError = (error: Error): void => reject(listenFault(error, address));
+    listener.once("error", onError);
+    listener.listen(where, () => {
+      listener.off("error", onError);
+      resolve();
+    });
+  });
+}
+
+function stop(listener: NetServer): Promise<void> {
+  return new Promise((resolve) => {
+    listener.close(() => resolve());
+  });
+}
+
+/** A socket file that an ended process left behind; anything else stays, and the listening fails. */
+async function removeOldSocket(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found?.isSocket()) await unlink(path).catch(() => undefined);
+}
+
+function listenFault(error: Error, address: string): Fault {
+  const errno = errnoOf(error) ?? "EUNKNOWN";
+  if (errno === "EADDRINUSE") {
+    return new Fault("ALREADY_EXISTS", `another program listens on ${address} already`, {
+      hint: "stop that program, or listen on another address",
+      details: { errno, address },
+      cause: error,
+    });
+  }
+  return new Fault("IO_ERROR", `cannot listen on ${address} (${errno})`, {
+    details: { errno, address },
+    cause: error,
+  });
+}

@@ -1,0 +1,163 @@
+import { faultFromError } from "../../fault/fault-from-error.ts";
+import { Fault } from "../../fault/fault.ts";
+import type { Open } from "../../gen/fairlead/v1/link_pb.ts";
+import type { Clock } from "../../lifetime/clock.ts";
+import { noDeadline } from "../deadline.ts";
+import { startCallDeadline, type IncomingCall } from "../dispatch.ts";
+import type { Encoded } from "../encoded.ts";
+import { readTraceparent } from "../grpc-server-call.ts";
+import type { Peer } from "../service.ts";
+import type { Budget } from "./budget.ts";
+import {
+  createReceiveQueue,
+  createSendCredit,
+  firstCreditOf,
+  type ReceiveQueue,
+  type SendCredit,
+} from "./credit.ts";
+import { answerGrantFrame, messageFrame, statusFrame, type CallerFrame } from "./frames.ts";
+
+/** What answers calls: a dispatcher, or a ledger before one. */
+export type Answer = (call: IncomingCall) => AsyncIterable<Encoded>;
+
+/** What an answering side needs. */
+export interface AnswerOptions {
+  /** Sends a frame to the caller. */
+  readonly write: (frame: Encoded) => void;
+  readonly answer: Answer;
+  readonly peer: Peer;
+  readonly budget: Budget;
+  readonly clock: Clock;
+  /** Called once when the status was written or the call is lost. */
+  readonly onEnded: () => void;
+  /** Hears every failure before it travels; for the log. */
+  readonly onFailed?: (error: unknown, call: { readonly callId: string; readonly path: string }) => void;
+}
+
+/** A call that runs here. */
+export interface AnsweredCall {
+  readonly callId: string;
+  readonly path: string;
+  /** A frame of the caller arrived. */
+  onFrame(frame: CallerFrame): void;
+  /** The caller has gone: the work's signal aborts with the fault and no more frame is written. */
+  cancel(fault: Fault): void;
+  /** What carried the call is lost: the work goes on as far as it can without it, and no more frame is written. */
+  lose(fault: Fault): void;
+}
+
+/** Runs the call that `open` begins. */
+export function startAnswer(open: Open, options: AnswerOptions): AnsweredCall {
+  const answered = new RunningAnswer(open, options);
+  void answered.run();
+  return answered;
+}
+
+const noMetadata: ReadonlyMap<string, string> = new Map();
+
+class RunningAnswer implements AnsweredCall {
+  readonly callId: string;
+  readonly path: string;
+  readonly #open: Open;
+  readonly #options: AnswerOptions;
+  readonly #caller = new AbortController();
+  readonly #requests: ReceiveQueue;
+  readonly #credit: SendCredit;
+  #silent = false;
+
+  constructor(open: Open, options: AnswerOptions) {
+    this.callId = open.callId;
+    this.path = open.method;
+    this.#open = open;
+    this.#options = options;
+    this.#credit = createSendCredit(Number(open.credit));
+    this.#requests = createReceiveQueue({
+      firstBytes: firstCreditOf(this.#remainingMs),
+      budget: options.budget,
+      grant: (bytes, windowBytes) => this.#write(answerGrantFrame(bytes, windowBytes)),
+    });
+  }
+
+  get #remainingMs(): number {
+    return this.#open.remainingMs === 0n ? noDeadline : Number(this.#open.remainingMs);
+  }
+
+  #write(frame: Encoded): void {
+    if (!this.#silent) this.#options.write(frame);
+  }
+
+  async run(): Promise<void> {
+    const { callId, path } = this;
+    const { clock, answer, onEnded, onFailed } = this.#options;
+    const remainingMs = this.#remainingMs;
+    using deadline = startCallDeadline({ path, callId, remainingMs, signal: this.#caller.signal, clock });
+    // A sender without credit waits for its reader; the deadline ends that wait too.
+    deadline.signal.addEventListener("abort", () =>
+      this.#credit.close(faultFromError(deadline.signal.reason)),
+    );
+    let fault: Fault | undefined;
+    try {
+      await this.#sendAll(answer(this.#toIncomingCall(deadline.signal)));
+    } catch (error) {
+      onFailed?.(error, this);
+      fault = faultFromError(error);
+    }
+    this.#write(statusFrame(fault));
+    this.#silent = true;
+    this.#requests.discard();
+    onEnded();
+  }
+
+  async #sendAll(answers: AsyncIterable<Encoded>): Promise<void> {
+    for await (const message of answers) {
+      if (this.#silent) continue;
+      const room = this.#credit.take(message.byteLength);
+      if (room) await room;
+      this.#write(messageFrame(message));
+    }
+  }
+
+  #toIncomingCall(signal: AbortSignal): IncomingCall {
+    const { traceparent, idempotencyKey } = this.#open;
+    return {
+      path: this.path,
+      requests: this.#requests,
+      callId: this.callId,
+      remainingMs: this.#remainingMs,
+      traceparent: readTraceparent(traceparent),
+      idempotencyKey: idempotencyKey === "" ? undefined : idempotencyKey,
+      metadata: noMetadata,
+      peer: this.#options.peer,
+      signal,
+    };
+  }
+
+  onFrame(frame: CallerFrame): void {
+    switch (frame.case) {
+      case "message":
+        if (!this.#requests.push(frame.value))
+          this.cancel(new Fault("INTERNAL", "the caller sent more than it was granted"));
+        return;
+      case "end":
+        return this.#requests.close();
+      case "grant":
+        return this.#credit.grant(Number(frame.value.bytes), Number(frame.value.window));
+      case "open":
+      case undefined:
+        return;
+    }
+  }
+
+  cancel(fault: Fault): void {
+    this.#silent = true;
+    this.#caller.abort(fault);
+    this.#credit.close(fault);
+    this.#requests.discard(fault);
+  }
+
+  lose(fault: Fault): void {
+    this.#silent = true;
+    this.#credit.close(fault);
+    this.#requests.close(fault);
+  }
+}
