@@ -1,0 +1,124 @@
+import { createPrivateKey, createPublicKey, X509Certificate } from "node:crypto";
+import { join } from "node:path";
+import { Fault } from "../../shared/fault/fault.ts";
+import { tryReadCertificate } from "../../shared/identity/node-name.ts";
+import { pinOfCertificate, type Pin } from "../../shared/identity/pin.ts";
+import {
+  makePrivateFolder,
+  publishFolder,
+  readPrivateFile,
+  removePrivate,
+  writePrivateFile,
+} from "../../shared/identity/private-files.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
+import { getSetting, putSetting } from "../store/settings.ts";
+import type { Store } from "../store/store.ts";
+import { createAuthority, type KeyAndCertificate } from "./issue.ts";
+
+/**
+ * The gateway's own certificate authority. It lives in a folder of its own, and the store remembers its pin: the folder
+ * without the pin means that the store was lost, the pin without the folder that the key was; neither is ever mended by
+ * making a new one, because every paired node would have to be paired again.
+ *
+ *     (nothing) → store: making PIN → folder written as a whole → store: made PIN
+ */
+export interface Authority extends KeyAndCertificate {
+  /** The pin of its public key. */
+  readonly pin: Pin;
+  readonly certificate: X509Certificate;
+}
+
+/** What `openAuthority` takes. */
+export interface AuthorityOptions {
+  readonly store: Store;
+  /** The gateway's folder. */
+  readonly home: string;
+  readonly clock: Clock;
+}
+
+const settingKey = "authority";
+
+interface Remembered {
+  readonly pin: string;
+  readonly state: "making" | "made";
+}
+
+/**
+ * The authority of a home, made at the first start. `INTEGRITY_FAILURE` when its files and the store do not agree;
+ * `details.path` names the file.
+ */
+export async function openAuthority(options: AuthorityOptions): Promise<Authority> {
+  const { store, home } = options;
+  const folder = join(home, "authority");
+  const known = toRemembered(await getSetting(store.db, settingKey));
+  const found = await readAuthority(folder);
+  if (found && !known) {
+    throw lost("state.db", "holds no authority, and the folder authority does");
+  }
+  if (found && known && found.pin !== known.pin) {
+    throw lost("authority/cert.pem", "is of another authority than that of state.db");
+  }
+  if (!found && known?.state === "made") throw lost("authority/key.pem", "is missing");
+  const authority = found ?? (await makeAuthority(folder, options));
+  if (known?.state !== "made") await remember(options, { pin: authority.pin, state: "made" });
+  return authority;
+}
+
+async function makeAuthority(folder: string, options: AuthorityOptions): Promise<Authority> {
+  const made = await createAuthority(options.clock.now());
+  const authority = toAuthority(made);
+  await remember(options, { pin: authority.pin, state: "making" });
+  const stage = `${folder}.new`;
+  await removePrivate(stage);
+  await makePrivateFolder(stage);
+  await writePrivateFile(join(stage, "key.pem"), made.keyPem);
+  await writePrivateFile(join(stage, "cert.pem"), made.certificatePem);
+  await publishFolder(stage, folder);
+  return authority;
+}
+
+function toRemembered(value: unknown): Remembered | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value === "object" && value !== null && "pin" in value && "state" in value) {
+    const { pin, state } = value;
+    if (typeof pin === "string" && (state === "making" || state === "made")) return { pin, state };
+  }
+  throw lost("state.db", "holds an authority in a form that is not known");
+}
+
+function remember(options: AuthorityOptions, value: Pick<Remembered, "pin" | "state">): Promise<void> {
+  return putSetting(options.store.db, settingKey, { value: { ...value }, now: options.clock.now() });
+}
+
+async function readAuthority(folder: string): Promise<Authority | undefined> {
+  const key = await readPrivateFile(join(folder, "key.pem"));
+  const certificate = await readPrivateFile(join(folder, "cert.pem"));
+  if (!key && !certificate) return undefined;
+  if (!key) throw lost("authority/key.pem", "is missing");
+  if (!certificate) throw lost("authority/cert.pem", "is missing");
+  const parsed = tryReadCertificate(certificate.text);
+  if (!parsed?.ca) throw lost("authority/cert.pem", "is no certificate of an authority");
+  if (!holdsKeyOf(key.text, parsed)) throw lost("authority/key.pem", "is not the key of authority/cert.pem");
+  return toAuthority({ keyPem: key.text, certificatePem: certificate.text });
+}
+
+function holdsKeyOf(keyPem: string, certificate: X509Certificate): boolean {
+  try {
+    return createPublicKey(createPrivateKey(keyPem)).equals(certificate.publicKey);
+  } catch {
+    return false;
+  }
+}
+
+function toAuthority(made: KeyAndCertificate): Authority {
+  const certificate = new X509Certificate(made.certificatePem);
+  return { ...made, certificate, pin: pinOfCertificate(certificate) };
+}
+
+function lost(path: string, how: string): Fault {
+  return new Fault("INTEGRITY_FAILURE", `${path} ${how}`, {
+    retryable: false,
+    details: { path },
+    hint: "restore a backup with fairlead gateway restore FILE; nothing was changed",
+  });
+}

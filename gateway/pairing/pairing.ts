@@ -1,0 +1,86 @@
+import type { Pin } from "../../shared/identity/pin.ts";
+import { protocolWindow, type ProtocolWindow } from "../../shared/identity/protocol.ts";
+import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
+import { Scope } from "../../shared/lifetime/scope.ts";
+import type { ServedService } from "../../shared/rpc/service.ts";
+import type { Store } from "../store/store.ts";
+import { openAuthority } from "./authority.ts";
+import type { InviteRequest } from "./codes.ts";
+import { identifyNode } from "./identify.ts";
+import { createInvite, type Invite } from "./invite.ts";
+import { createNodes } from "./nodes-repository.ts";
+import type { NodeRecord, Nodes } from "./nodes.ts";
+import { createPairingService } from "./pairing-service.ts";
+import { openServerCertificate, type ServerTls } from "./server-certificate.ts";
+import { createWrongSecrets } from "./wrong-secrets.ts";
+
+/** What `createPairing` takes. */
+export interface PairingOptions {
+  readonly store: Store;
+  /** The gateway's folder. */
+  readonly home: string;
+  /** Where nodes reach the gateway, `HOST:PORT`, as codes carry it; asked for at each invite. */
+  readonly advertised: () => readonly string[];
+  /** Names and IP addresses for the server certificate, beside those of this machine itself. */
+  readonly hosts?: readonly string[];
+  /** Protocol versions that this gateway speaks. */
+  readonly protocol?: ProtocolWindow;
+  /** Ends the link of a node that left by itself. */
+  readonly onLeft?: (node: NodeRecord) => Promise<void>;
+  readonly clock?: Clock;
+}
+
+/** How machines become nodes of this gateway, and who they are from then on. */
+export interface GatewayPairing extends AsyncDisposable {
+  /** The pin of the authority's public key. */
+  readonly pin: Pin;
+  /** What the TLS port shows and whom it believes. */
+  readonly tls: ServerTls;
+  readonly nodes: Nodes;
+  /** `Pairing`, for the TLS port. */
+  readonly service: ServedService;
+  /** Makes a join code. */
+  invite(request: InviteRequest): Promise<Invite>;
+  /** Who shows this certificate (DER); see `identifyNode` for the faults. */
+  identify(certificate: Uint8Array | undefined): Promise<{ readonly nodeId: string; readonly alias: string }>;
+}
+
+const thisMachine = ["localhost", "127.0.0.1", "::1"];
+
+/**
+ * Opens the gateway's side of pairing; the authority and the server certificate are made at the first start. Faults are
+ * those of `openAuthority`. The caller disposes it before the store.
+ */
+export async function createPairing(options: PairingOptions): Promise<GatewayPairing> {
+  const { store, home, clock = systemClock } = options;
+  const authority = await openAuthority({ store, home, clock });
+  const hosts = [...new Set([...thisMachine, ...(options.hosts ?? [])])];
+  const tls = await openServerCertificate(authority, { home, hosts, now: clock.now() });
+  const nodes = createNodes(store, clock);
+  const scope = new Scope("pairing");
+  const service = createPairingService({
+    store,
+    authority,
+    clock,
+    nodes,
+    wrongSecrets: createWrongSecrets(clock),
+    protocol: options.protocol ?? protocolWindow,
+    onLeft: (node) => scope.spawn("leave", async () => await options.onLeft?.(node)),
+  });
+  return {
+    pin: authority.pin,
+    tls,
+    nodes,
+    service,
+    invite: (request) =>
+      createInvite(
+        { db: store.db, pin: authority.pin, addresses: options.advertised(), now: clock.now() },
+        request,
+      ),
+    identify: async (certificate) => {
+      const { node } = await identifyNode({ authority, nodes, clock }, certificate);
+      return { nodeId: node.id, alias: node.alias };
+    },
+    [Symbol.asyncDispose]: () => scope.end(),
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * The tables of the gateway's state, as every engine has them. Times are milliseconds since 1970, `…_json` columns hold
+ * JSON, ids are text. What is secret is there only as a digest.
+ */
+
+/** A machine that was paired. Rows are never removed: a revoked identity stays known. */
+export interface NodesTable {
+  id: string;
+  /** Unique among nodes that are not revoked. */
+  alias: string;
+  labels_json: string;
+  /** `read`, `work` or `full`. */
+  profile: string;
+  /** Pin of its public key; unique, also among revoked ones. */
+  key_digest: string;
+  /** The join code it last enrolled with. */
+  code_id: string;
+  paired_at: number;
+  certificate_expires_at: number;
+  revoked_at: number | null;
+  host_name: string;
+  platform: string;
+  agent_version: string;
+}
+
+/** A join code, without its secret. */
+export interface JoinCodesTable {
+  id: string;
+  /** SHA-256 of the secret, hex; unique. */
+  secret_hash: string;
+  purpose: string;
+  /** The alias of the node; empty: none was named. */
+  alias: string;
+  labels_json: string;
+  profile: string;
+  uses: number;
+  uses_left: number;
+  created_at: number;
+  expires_at: number;
+}
+
+/** An API token, without its text. */
+export interface TokensTable {
+  id: string;
+  /** SHA-256 of the text, hex; unique. */
+  hash: string;
+  session_id: string | null;
+  agent: string;
+  created_at: number;
+  expires_at: number;
+  revoked_at: number | null;
+}
+
+/** A hosted session. */
+export interface SessionsTable {
+  id: string;
+  agent: string;
+  node_id: string | null;
+  workspace: string | null;
+  state: string;
+  reason: string;
+  /** Since when it is in that state. */
+  since: number;
+  opened_at: number;
+  closed_at: number | null;
+  /** Name of its skill snapshot. */
+  snapshot: string | null;
+  /** Digest of its tool surface. */
+  surface: string | null;
+}
+
+/** Something that waits, or waited, for a person. */
+export interface ApprovalsTable {
+  id: string;
+  state: string;
+  title: string;
+  detail: string;
+  agent: string;
+  session_id: string | null;
+  node_id: string | null;
+  rule: string;
+  /** Digest of what the answer covers. */
+  digest: string;
+  asked_at: number;
+  expires_at: number;
+  decided_at: number | null;
+  decided_by: string | null;
+}
+
+/** Who holds a published name; the first claimant keeps it. Unique by kind and name. */
+export interface NameAssignmentsTable {
+  /** `skill` or `tool`. */
+  kind: string;
+  name: string;
+  /** What the name stands for, as its feature writes it. */
+  owner: string;
+  node_id: string;
+  assigned_at: number;
+}
+
+/** What a user last read of a file, so that a write without a condition is refused when it changed since. */
+export interface FileReadsTable {
+  user: string;
+  node_id: string;
+  workspace: string;
+  path: string;
+  digest: string;
+  read_at: number;
+}
+
+/** The generation of a node's latest link; only ever rises. */
+export interface LinkGenerationsTable {
+  node_id: string;
+  generation: number;
+}
+
+/** Single values by name. */
+export interface SettingsTable {
+  key: string;
+  value_json: string;
+  updated_at: number;
+}
+
+/** Which migrations were applied. */
+export interface SchemaVersionsTable {
+  version: number;
+  applied_at: number;
+}
+
+/** All tables by name. */
+export interface Tables {
+  nodes: NodesTable;
+  join_codes: JoinCodesTable;
+  tokens: TokensTable;
+  sessions: SessionsTable;
+  approvals: ApprovalsTable;
+  name_assignments: NameAssignmentsTable;
+  file_reads: FileReadsTable;
+  link_generations: LinkGenerationsTable;
+  settings: SettingsTable;
+  schema_versions: SchemaVersionsTable;
+}

@@ -1,0 +1,63 @@
+import type { X509Certificate } from "node:crypto";
+import { Fault } from "../../shared/fault/fault.ts";
+import { tryReadCertificate } from "../../shared/identity/node-name.ts";
+import { pinOfCertificate, type Pin } from "../../shared/identity/pin.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
+
+/** Whom a node takes for its gateway. */
+export interface GatewayPeerOptions {
+  /** The pin of the authority's public key. */
+  readonly pin: Pin;
+  readonly clock: Clock;
+}
+
+const serverAuth = "1.3.6.1.5.5.7.3.1";
+
+/**
+ * Judges the certificates that a peer showed in the handshake (DER, its own first): one of those behind the first must
+ * have the pinned key and must have signed the first, which must be a server's and valid now. The name in it does not
+ * matter: a gateway may move. `PIN_MISMATCH` with both pins in the details for a peer of another authority,
+ * `UNAUTHENTICATED` with `details.reason` for one of ours that is no server or not valid at this machine's time.
+ */
+export function judgeGateway(options: GatewayPeerOptions, chain: readonly Uint8Array[]): Fault | undefined {
+  const certificates = chain.map((der) => tryReadCertificate(der));
+  const [leaf, ...above] = certificates;
+  if (!leaf)
+    return new Fault("UNAUTHENTICATED", "the gateway showed no certificate", {
+      details: { reason: "no_certificate" },
+    });
+  const authority = above.find((certificate) => certificate && pinOfCertificate(certificate) === options.pin);
+  if (!authority) return mismatch(options.pin, above.findLast((certificate) => certificate) ?? leaf);
+  // Anyone can show a copy of the authority's certificate; only the gateway has one that it signed.
+  if (!leaf.checkIssued(authority) || !leaf.verify(authority.publicKey)) return mismatch(options.pin, leaf);
+  if (leaf.ca || !leaf.keyUsage?.includes(serverAuth)) {
+    return new Fault("UNAUTHENTICATED", "the peer's certificate is not that of a gateway", {
+      details: { reason: "not_a_server" },
+    });
+  }
+  return judgeTime(leaf, options.clock.now());
+}
+
+function mismatch(expected: Pin, other: X509Certificate): Fault {
+  const seen = pinOfCertificate(other);
+  return new Fault("PIN_MISMATCH", `the gateway there has another key: expected ${expected}, seen ${seen}`, {
+    details: { expected, seen },
+    hint: "check the address; if the gateway was set up anew, ask for a new code with fairlead invite",
+  });
+}
+
+function judgeTime(leaf: X509Certificate, now: number): Fault | undefined {
+  const from = leaf.validFromDate.getTime();
+  const to = leaf.validToDate.getTime();
+  if (now >= from && now < to) return undefined;
+  const offMs = now < from ? now - from : now - to;
+  return new Fault(
+    "UNAUTHENTICATED",
+    `by this machine's clock (${new Date(now).toISOString()}) the gateway's certificate is not valid: it is from ${leaf.validFromDate.toISOString()} to ${leaf.validToDate.toISOString()}`,
+    {
+      details: { reason: "certificate_not_valid_now", offSeconds: Math.round(offMs / 1000) },
+      hint: "check the clock of this machine",
+      retryable: true,
+    },
+  );
+}
