@@ -1,0 +1,7 @@
+import type { CommandModule } from "../../shared/terminal/command.ts";
+import { configCommands } from "./gateway-config.ts";
+import { gatewayRun } from "./gateway-run.ts";
+import { gatewayStatus } from "./gateway-status.ts";
+
+/** The `gateway` commands. */
+export const commands: readonly CommandModule[] = [gatewayRun, gatewayStatus, ...configCommands];

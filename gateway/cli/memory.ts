@@ -1,0 +1,128 @@
+import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
+import { type MemoryIndexState, Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
+import type { CommandModule } from "../../shared/terminal/command.ts";
+import { toTime, toWords } from "../../shared/terminal/json.ts";
+import { faultToJson } from "./fault-to-json.ts";
+import { openGateway } from "./open-gateway.ts";
+import { splitRemotePath } from "./split-remote-path.ts";
+
+const lineMax = 1_000_000_000;
+
+/** The `memory` commands. */
+export const commands: readonly CommandModule[] = [
+  {
+    words: "memory search",
+    summary: "search the memory files of every workspace that may be read",
+    example: 'fairlead memory search "settle period" --limit 5',
+    args: [{ name: "<query>", text: "the words" }],
+    options: [
+      { flags: "--workspace <node:/ws>", text: "only this workspace" },
+      { flags: "--limit <n>", text: "at most so many hits (default 10, at most 100)" },
+      { flags: "--wait-fresh", text: "wait until what was written before is in the index" },
+    ],
+    callsNode: true,
+    run: async (input, runtime) => {
+      const query = input.argument("query");
+      const limit = input.integer("limit", { min: 1, max: 100 }) ?? 10;
+      const workspace = input.text("workspace") ?? "";
+      await using gateway = await openGateway(runtime);
+      const request = { query, workspace, limit, waitFresh: input.flag("wait-fresh") };
+      const { hits, workspaces } = await gateway.client(Sessions).searchMemory(request, gateway.call());
+      const json = hits.map((hit) => ({
+        node: hit.node,
+        workspace: hit.workspace,
+        path: hit.path,
+        firstLine: hit.firstLine,
+        lastLine: hit.lastLine,
+        digest: hit.digest,
+        score: hit.score,
+        text: hit.text,
+      }));
+      await runtime.output.result({ hits: json, workspaces: workspaces.map(stateToJson) }, () =>
+        hits.flatMap((hit) => [
+          `${hit.workspace}/${hit.path}:${hit.firstLine}-${hit.lastLine} (${hit.score.toFixed(2)})`,
+          ...hit.text.split("\n").map((line) => `  ${line}`),
+        ]),
+      );
+      if (runtime.output.json) return;
+      for (const state of workspaces.filter((one) => !one.fresh)) {
+        runtime.output.note(`note: the index of ${state.workspace} is not fresh: ${toWords(state.reason)}`);
+      }
+    },
+  },
+  {
+    words: "memory get",
+    summary: "lines of a memory file, from its node",
+    example: "fairlead memory get devbox:/app/MEMORY.md --from 10 --lines 20",
+    args: [{ name: "<path>", text: "NODE:/WORKSPACE/PATH" }],
+    options: [
+      { flags: "--from <n>", text: "first line (default 1)" },
+      { flags: "--lines <n>", text: "at most so many lines (default all)" },
+    ],
+    callsNode: true,
+    run: async (input, runtime) => {
+      const { workspace, path } = splitRemotePath(input.argument("path"));
+      const from = input.integer("from", { min: 1, max: lineMax });
+      const lines = input.integer("lines", { min: 1, max: lineMax });
+      if (path === "") {
+        throw new Fault("INVALID_ARGUMENT", `${workspace} names a workspace, not a file in it`, {
+          details: { field: "path" },
+        });
+      }
+      await using gateway = await openGateway(runtime);
+      const request = {
+        workspace,
+        path,
+        ...(from === undefined ? {} : { from }),
+        ...(lines === undefined ? {} : { lines }),
+      };
+      const answer = await gateway.client(Sessions).getMemory(request, gateway.call());
+      const { text, firstLine, lastLine, totalLines, truncated, digest } = answer;
+      if (runtime.output.json) {
+        const json = { workspace, path, text, firstLine, lastLine, totalLines, truncated, digest };
+        return await runtime.output.result(json, () => []);
+      }
+      await runtime.output.text(text === "" || text.endsWith("\n") ? text : `${text}\n`);
+      if (from !== undefined && from > totalLines)
+        runtime.output.note(`note: ${path} has ${totalLines} lines`);
+      if (truncated) runtime.output.note(`note: cut; go on with --from ${lastLine + 1}`);
+    },
+  },
+  {
+    words: "memory status",
+    summary: "the state of every index",
+    example: "fairlead memory status",
+    options: [{ flags: "--workspace <node:/ws>", text: "only this workspace" }],
+    run: async (input, runtime) => {
+      await using gateway = await openGateway(runtime);
+      const request = { workspace: input.text("workspace") ?? "" };
+      const { workspaces } = await gateway.client(Sessions).getMemoryStatus(request, gateway.call());
+      await runtime.output.result({ workspaces: workspaces.map(stateToJson) }, () => ({
+        columns: ["WORKSPACE", "STATE", "FILES", "PASSAGES", "PENDING", "FAILED", "VERIFIED"],
+        rows: workspaces.map((one) => [
+          one.workspace,
+          one.fresh ? "fresh" : toWords(one.reason || "stale"),
+          String(one.files),
+          String(one.chunks),
+          String(one.pending),
+          String(one.problems.length),
+          toTime(one.verifiedMs) ?? "never",
+        ]),
+        empty: "no workspace is indexed",
+      }));
+    },
+  },
+];
+
+function stateToJson(state: MemoryIndexState): JsonValue {
+  return {
+    workspace: state.workspace,
+    fresh: state.fresh,
+    verifiedAt: toTime(state.verifiedMs),
+    pending: state.pending,
+    files: state.files,
+    chunks: state.chunks,
+    reason: state.reason,
+    problems: state.problems.map(({ path, fault }) => ({ path, error: faultToJson(fault) })),
+  };
+}

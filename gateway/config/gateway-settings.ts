@@ -1,0 +1,170 @@
+import path from "node:path";
+import { z } from "zod";
+import { type ConfigFile, readConfig } from "../../shared/config/read-config.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+import { isLoopbackHost, parseAddress } from "../../shared/identity/address.ts";
+
+/** What bounds an agent's sessions besides the node's profile. */
+export interface AgentSettings {
+  readonly profile?: "read" | "work" | "full" | undefined;
+  /** Tools that may be offered, by pattern; absent: all. */
+  readonly allow?: readonly string[] | undefined;
+  /** Tools that never are, by pattern. */
+  readonly deny?: readonly string[] | undefined;
+  /** The workspace of its sessions when none is named: `NODE:/NAME`. */
+  readonly workspace?: string | undefined;
+}
+
+/** Limits that an administrator may set; each with its default. */
+export interface GatewayLimits {
+  /** How often a node is heard of, in milliseconds. */
+  readonly heartbeatMs: number;
+  /** After how much silence a link is dead, in milliseconds; more than the heartbeat. */
+  readonly deadAfterMs: number;
+  /** New links a second. */
+  readonly admissionPerSecond: number;
+  /** How long a call waits for a person, in milliseconds. */
+  readonly approvalWaitMs: number;
+  /** Wrong secrets a minute from one address. */
+  readonly wrongSecretsPerMinute: number;
+  /** The largest memory file that is indexed, in bytes. */
+  readonly memoryFileMaxBytes: number;
+}
+
+/** The gateway's configuration with every value in place. */
+export interface GatewaySettings {
+  /** State of the gateway: `<home>/gateway`. */
+  readonly dir: string;
+  /** Where nodes and remote administrators connect: `HOST:PORT`. */
+  readonly listen: string;
+  /** Where MCP and health are served: `HOST:PORT`. */
+  readonly http: string;
+  /** What join codes carry; empty: the address it listens on. */
+  readonly advertise: readonly string[];
+  /** The policy file, absolute; undefined: built-in policy only. */
+  readonly policyFile: string;
+  /** Whether the policy file was named, so that it must exist. */
+  readonly policyFileNamed: boolean;
+  readonly agents: Readonly<Record<string, AgentSettings>>;
+  readonly limits: GatewayLimits;
+}
+
+/** What was said on the command line; wins over the file. */
+export interface GatewayOptions {
+  readonly listen?: string | undefined;
+  readonly http?: string | undefined;
+  readonly advertise?: readonly string[] | undefined;
+}
+
+/** Defaults of every value that has one. */
+export const gatewayDefaults: {
+  readonly listen: string;
+  readonly http: string;
+  readonly limits: GatewayLimits;
+} = {
+  listen: "127.0.0.1:7443",
+  http: "127.0.0.1:7480",
+  limits: {
+    heartbeatMs: 10_000,
+    deadAfterMs: 25_000,
+    admissionPerSecond: 100,
+    approvalWaitMs: 120_000,
+    wrongSecretsPerMinute: 100,
+    memoryFileMaxBytes: 1_048_576,
+  },
+};
+
+const whole = (min: number, max: number): z.ZodOptional<z.ZodNumber> =>
+  z.number().int().min(min).max(max).optional();
+const patterns = z.array(z.string().min(1).max(200)).max(1_000).optional();
+
+/** The shape of `gateway/config.yaml`; every key is optional. */
+export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
+  listen: z.string().optional(),
+  http: z.string().optional(),
+  advertise: z.array(z.string()).max(8).optional(),
+  policyFile: z.string().min(1).optional(),
+  agents: z
+    .record(
+      z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "a name is 1 to 32 of a to z, 0 to 9 and hyphens"),
+      z.strictObject({
+        profile: z.enum(["read", "work", "full"]).optional(),
+        allow: patterns,
+        deny: patterns,
+        workspace: z.string().optional(),
+      }),
+    )
+    .optional(),
+  limits: z
+    .strictObject({
+      heartbeatMs: whole(100, 600_000),
+      deadAfterMs: whole(200, 3_600_000),
+      admissionPerSecond: whole(1, 10_000),
+      approvalWaitMs: whole(1_000, 600_000),
+      wrongSecretsPerMinute: whole(1, 10_000),
+      memoryFileMaxBytes: whole(1_024, 67_108_864),
+    })
+    .optional(),
+});
+
+/** `gateway/config.yaml` as it is written. */
+export interface GatewayConfig {
+  readonly listen?: string | undefined;
+  readonly http?: string | undefined;
+  readonly advertise?: readonly string[] | undefined;
+  readonly policyFile?: string | undefined;
+  readonly agents?: Readonly<Record<string, AgentSettings>> | undefined;
+  readonly limits?: { readonly [K in keyof GatewayLimits]?: number | undefined } | undefined;
+}
+
+/** Reads the configuration: `<dir>/config.yaml`, or the file that is named. */
+export function readGatewayConfig(dir: string, file?: string): Promise<ConfigFile<GatewayConfig>> {
+  return readConfig(file ?? path.join(dir, "config.yaml"), gatewayConfigSchema);
+}
+
+/** Settings from what was said and what is written; `INVALID_ARGUMENT` names the field, its value and the remedy. */
+export function resolveGatewaySettings(
+  dir: string,
+  config: ConfigFile<GatewayConfig>,
+  options: GatewayOptions = {},
+): GatewaySettings {
+  const { value } = config;
+  const listen = options.listen ?? value.listen ?? gatewayDefaults.listen;
+  const http = options.http ?? value.http ?? gatewayDefaults.http;
+  const advertise = options.advertise?.length ? options.advertise : (value.advertise ?? []);
+  parseAddress(listen, "listen");
+  if (!isLoopbackHost(parseAddress(http, "http").host)) throw plainHttpFault(http);
+  for (const address of advertise) parseAddress(address, "advertise");
+  const limits = { ...gatewayDefaults.limits, ...withoutUndefined(value.limits ?? {}) };
+  if (limits.deadAfterMs <= limits.heartbeatMs) {
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `limits.deadAfterMs is ${limits.deadAfterMs}; it must be more than limits.heartbeatMs, ${limits.heartbeatMs}`,
+      { details: { field: "limits.deadAfterMs", actual: limits.deadAfterMs, limit: limits.heartbeatMs } },
+    );
+  }
+  const policyFile = path.resolve(path.dirname(config.file), value.policyFile ?? "policy.yaml");
+  return {
+    dir,
+    listen,
+    http,
+    advertise,
+    policyFile: value.policyFile === undefined ? path.join(dir, "policy.yaml") : policyFile,
+    policyFileNamed: value.policyFile !== undefined,
+    agents: value.agents ?? {},
+    limits,
+  };
+}
+
+function plainHttpFault(http: string): Fault {
+  return new Fault("INVALID_ARGUMENT", `--http is ${http}; plain HTTP is served on loopback only`, {
+    hint: "use --http 127.0.0.1:7480 with a proxy in front that speaks TLS",
+    details: { field: "http", actual: http },
+  });
+}
+
+function withoutUndefined<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, item]) => item !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
+}

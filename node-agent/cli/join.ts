@@ -1,0 +1,126 @@
+import { hostname } from "node:os";
+import path from "node:path";
+import { Fault } from "../../shared/fault/fault.ts";
+import { parseWorkspaceName } from "../../shared/names/alias.ts";
+import type { CommandInput } from "../../shared/terminal/command-input.ts";
+import type { CommandModule } from "../../shared/terminal/command.ts";
+import type { Runtime } from "../../shared/terminal/runtime.ts";
+import { addExports, nameInUse } from "../config/edit-node-config.ts";
+import type { WorkspaceConfig } from "../config/node-config.ts";
+import { type ExecMode, nodeConfigFile, readNodeSettings } from "../config/node-settings.ts";
+import { readNodeStatus } from "../config/status-file.ts";
+import { assertExportable } from "./check-folder.ts";
+import { holdHome } from "./hold-home.ts";
+import { runAgent, runOptions } from "./run-agent.ts";
+
+const execModes: readonly ExecMode[] = ["allow-list", "ask", "full"];
+const codeMaxBytes = 8_192;
+
+/** `node join`: a key, an enrolment, an identity; then the agent runs. */
+export const join: CommandModule = {
+  words: "node join",
+  summary: "join a gateway with this machine, then run",
+  example: "fairlead node join CODE --workspace app=./app:rw --exec ask",
+  args: [{ name: "<code>", text: "the join code, or - to read it from standard input" }],
+  options: [
+    { flags: "--name <alias>", text: "the alias this machine would like" },
+    { flags: "--workspace <name=dir>", text: "export a folder; read only, or NAME=DIR:rw", many: true },
+    { flags: "--exec <mode>", text: `let commands run: ${execModes.join(", ")} (default none)` },
+    { flags: "--new-identity", text: "become another node, when this home is a copy of another machine's" },
+    ...runOptions,
+  ],
+  run: async (input, runtime) => {
+    const exec = parseExecMode(input.text("exec"));
+    const workspaces = input.texts("workspace").map((text) => parseWorkspaceOption(text));
+    await checkWorkspaces(workspaces, runtime);
+    using _ = await holdHome(runtime, "fairlead node join");
+    const wishedAlias = input.text("name");
+    const { joinGateway } = await import("../pairing/join.ts");
+    const joined = await joinGateway({
+      code: await readCode(input, runtime),
+      dir: runtime.home.nodeDir,
+      ...(wishedAlias === undefined ? {} : { wishedAlias }),
+      workspaces: workspaces.map(({ name }) => name),
+      existing: await chooseExisting(input, runtime),
+      hostName: hostname(),
+      platform: process.platform,
+      agentVersion: runtime.version,
+      clock: runtime.clock,
+      signal: runtime.signal,
+    });
+    await addExports(nodeConfigFile(runtime.home), { workspaces, exec });
+    const { nodeId, alias } = joined.identity;
+    const { profile, wishKept } = joined;
+    const instead = wishedAlias !== undefined && !wishKept ? ` (not ${wishedAlias})` : "";
+    await runtime.output.event({ event: "joined", nodeId, alias, profile }, () => [
+      `joined as ${alias}${instead}, node ${nodeId}, profile ${profile}`,
+    ]);
+    return await runAgent(input, runtime);
+  },
+};
+
+/**
+ * What becomes of an identity that is there. One that the gateway has ended is replaced: an unknown or expired one keeps
+ * its key, a revoked one is over, and the machine says so.
+ */
+async function chooseExisting(
+  input: CommandInput,
+  runtime: Runtime,
+): Promise<"refuse" | "same_key" | "new_key"> {
+  if (input.flag("new-identity")) return "new_key";
+  const status = await readNodeStatus(runtime.home.nodeDir);
+  if (status?.state !== "offline" || status.retryable) return "refuse";
+  if (status.code === "IDENTITY_UNKNOWN" || status.code === "IDENTITY_EXPIRED") return "same_key";
+  if (status.code !== "IDENTITY_REVOKED") return "refuse";
+  runtime.output.note(
+    "note: the identity of this home was revoked; this machine joins with a new key, as another node",
+  );
+  return "new_key";
+}
+
+async function readCode(input: CommandInput, runtime: Runtime): Promise<string> {
+  const code = input.argument("code");
+  if (code !== "-") return code.trim();
+  return await runtime.input.readText({
+    what: "the join code",
+    maxBytes: codeMaxBytes,
+    signal: runtime.signal,
+  });
+}
+
+function parseExecMode(text: string | undefined): ExecMode | undefined {
+  const mode = execModes.find((known) => known === text);
+  if (text === undefined || mode !== undefined) return mode;
+  throw new Fault("INVALID_ARGUMENT", `--exec ${text} is no way to run commands`, {
+    hint: `use one of ${execModes.join(", ")}; without --exec none runs`,
+    details: { field: "exec", actual: text },
+  });
+}
+
+/** `NAME=DIR` or `NAME=DIR:rw` as an export; relative folders are taken from where the command runs. */
+export function parseWorkspaceOption(text: string): WorkspaceConfig {
+  const at = text.indexOf("=");
+  if (at <= 0 || at === text.length - 1) {
+    throw new Fault("INVALID_ARGUMENT", `--workspace ${text} is not NAME=DIR`, {
+      hint: "write it like --workspace app=./app, or app=./app:rw to let it be written",
+      details: { field: "workspace", actual: text },
+    });
+  }
+  const [, dir = "", access] = /^(.*?)(?::(rw|ro))?$/s.exec(text.slice(at + 1)) ?? [];
+  return {
+    name: parseWorkspaceName(text.slice(0, at)),
+    dir: path.resolve(dir),
+    ...(access === "rw" ? { write: ["**"] } : {}),
+  };
+}
+
+/** Everything that can be wrong with the exports is found before the gateway is asked. */
+async function checkWorkspaces(workspaces: readonly WorkspaceConfig[], runtime: Runtime): Promise<void> {
+  const settings = await readNodeSettings(runtime);
+  const names = new Set(settings.workspaces.map(({ name }) => name));
+  for (const { name, dir } of workspaces) {
+    if (names.has(name)) throw nameInUse(name);
+    names.add(name);
+    await assertExportable(dir, runtime.home.dir);
+  }
+}

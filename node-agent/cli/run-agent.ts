@@ -1,0 +1,54 @@
+import { Fault } from "../../shared/fault/fault.ts";
+import type { CommandInput } from "../../shared/terminal/command-input.ts";
+import { createCommandLog } from "../../shared/terminal/command-log.ts";
+import type { OptionSpec } from "../../shared/terminal/command.ts";
+import { untilStopped } from "../../shared/terminal/interruption.ts";
+import type { Runtime } from "../../shared/terminal/runtime.ts";
+import { readNodeSettings } from "../config/node-settings.ts";
+import { loadIdentity } from "../pairing/identity.ts";
+
+/** What every command takes that runs the agent. */
+export const runOptions: readonly OptionSpec[] = [
+  { flags: "--until-stdin-ends", text: "stop when standard input ends, for a program that starts this one" },
+];
+
+/**
+ * Runs the agent until it is stopped or its identity has ended; prints `ready` once its link is up and published. The
+ * caller holds the home.
+ */
+export async function runAgent(input: CommandInput, runtime: Runtime): Promise<number> {
+  const readSettings = (): ReturnType<typeof readNodeSettings> => readNodeSettings(runtime);
+  const settings = await readSettings();
+  await loadIdentity(runtime.home.nodeDir);
+  const log = createCommandLog(runtime);
+  // The one command that needs all of this side.
+  const { startAgent } = await import("../agent.ts");
+  await using agent = await startAgent(settings, {
+    clock: runtime.clock,
+    log,
+    version: runtime.version,
+    readSettings,
+  });
+  const { nodeId, alias } = agent;
+  // A first link that never comes is told by `closed`, and a reader that is gone stops no agent.
+  void agent.ready
+    .then(() => runtime.output.event({ event: "ready", nodeId, alias }, () => ["ready"]))
+    .catch(() => undefined);
+  if (!input.flag("until-stdin-ends")) return await untilStopped(runtime.signal, agent.closed);
+  const orphaned = inputEnd(runtime);
+  return await untilStopped(AbortSignal.any([runtime.signal, orphaned]), agent.closed);
+}
+
+/** Aborts when standard input ends, as if the process had been told to end. */
+function inputEnd(runtime: Runtime): AbortSignal {
+  const controller = new AbortController();
+  const { bytes } = runtime.input;
+  const onEnd = (): void =>
+    controller.abort(
+      new Fault("CANCELLED", "standard input ended", {
+        details: { reason: "interrupted", signal: "SIGTERM" },
+      }),
+    );
+  bytes.once("end", onEnd).once("close", onEnd).resume();
+  return controller.signal;
+}

@@ -1,0 +1,102 @@
+import { exitStatus, isFaultCode } from "../../shared/fault/codes.ts";
+import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
+import type { CommandModule } from "../../shared/terminal/command.ts";
+import { toTime, toWords } from "../../shared/terminal/json.ts";
+import { type ReadNodeStatus, readNodeStatus } from "../config/status-file.ts";
+import { findIdentity, type NodeIdentity } from "../pairing/identity.ts";
+
+/** `node status`: the link's state with since, reason and next step; works with the agent stopped. */
+export const status: CommandModule = {
+  words: "node status",
+  summary: "the link of this machine: state, since, reason, next step",
+  example: "fairlead node status --json",
+  run: async (_, runtime) => {
+    const identity = await findIdentity(runtime.home.nodeDir);
+    const written = await readNodeStatus(runtime.home.nodeDir);
+    if (!identity && !written) {
+      throw new Fault("NOT_FOUND", "this machine has joined no gateway", { hint: "fairlead node join CODE" });
+    }
+    const shown = toShown(written);
+    await runtime.output.result(toJson(shown, identity), () => toLines(shown, identity));
+    return shown.exit;
+  },
+};
+
+interface Shown {
+  readonly state: string;
+  readonly exit: number;
+  readonly nextStep: string;
+  readonly reason: string;
+  readonly written: ReadNodeStatus | undefined;
+}
+
+const offline = 5;
+
+/** What is true now: a file whose writer is gone tells of the past, unless the identity ended, which lasts. */
+function toShown(written: ReadNodeStatus | undefined): Shown {
+  if (written && isFaultCode(written.code) && isIdentityCode(written.code) && written.state === "offline") {
+    const { code, retryable, nextStep, reason } = written;
+    return { state: code, exit: retryable ? offline : exitStatus(code), nextStep, reason, written };
+  }
+  if (!written?.isAlive) {
+    return {
+      state: "offline",
+      exit: offline,
+      nextStep: "fairlead node run",
+      reason: "agent_not_running",
+      written,
+    };
+  }
+  const { state, nextStep, reason } = written;
+  return { state, exit: state === "online" ? 0 : offline, nextStep, reason, written };
+}
+
+function isIdentityCode(code: string): boolean {
+  return code.startsWith("IDENTITY_") || code.startsWith("ENROLMENT_") || code === "PIN_MISMATCH";
+}
+
+function toJson({ state, reason, nextStep, written }: Shown, identity: NodeIdentity | undefined): JsonValue {
+  return {
+    state,
+    since: toTime(written?.sinceMs ?? 0),
+    reason,
+    code: written?.code || null,
+    message: written?.message ?? "",
+    nextStep,
+    attempts: written?.attempts ?? 0,
+    lastAttemptAt: toTime(written?.lastAttemptMs ?? 0),
+    nextAttemptAt: written?.isAlive ? toTime(written.nextAttemptMs) : null,
+    nodeId: identity?.nodeId ?? null,
+    alias: identity?.alias ?? null,
+    gateways: identity?.addresses ?? [],
+    pin: identity?.pin ?? null,
+    certificateExpiresAt: toTime(identity?.certificateExpiresAt ?? 0),
+    address: written?.address ?? "",
+    version: written?.version ?? "",
+    pid: written?.isAlive ? written.pid : null,
+    configProblem: written?.configProblem || null,
+  };
+}
+
+function toLines(
+  { state, reason, nextStep, written }: Shown,
+  identity: NodeIdentity | undefined,
+): readonly string[] {
+  const since = toTime(written?.sinceMs ?? 0);
+  const lines = [
+    `state: ${toWords(state)}${since === null ? "" : ` since ${since}`}`,
+    `reason: ${toWords(reason)}`,
+  ];
+  if (written?.message) lines.push(`cause: ${written.message} (${written.code})`);
+  if (written?.isAlive && state !== "online") {
+    const next = toTime(written.nextAttemptMs);
+    lines.push(`attempts: ${written.attempts}${next === null ? "" : `, the next at ${next}`}`);
+  }
+  if (nextStep !== "") lines.push(`next step: ${nextStep}`);
+  if (identity) {
+    lines.push(`node: ${identity.alias} (${identity.nodeId})`, `gateway: ${identity.addresses.join(", ")}`);
+    lines.push(`certificate until: ${toTime(identity.certificateExpiresAt) ?? "unknown"}`);
+  }
+  if (written?.configProblem) lines.push(`configuration: ${written.configProblem}`);
+  return lines;
+}

@@ -1,0 +1,88 @@
+import path from "node:path";
+import { z } from "zod";
+import { isFaultCode } from "../../shared/fault/codes.ts";
+import { readPrivateFile, writePrivateFile } from "../../shared/identity/private-files.ts";
+import { isProcessAlive, ownProcessMark } from "../../shared/process/process-mark.ts";
+
+/** What a running agent says of itself in `status.json`. */
+export interface NodeStatus {
+  /** `connecting`, `online`, `reconnecting`, `offline`, `draining` or `stopped`. */
+  readonly state: "connecting" | "online" | "reconnecting" | "offline" | "draining" | "stopped";
+  /** Since when, in milliseconds since 1970. */
+  readonly sinceMs: number;
+  /** A `snake_case` word. */
+  readonly reason: string;
+  /** The fault of the last attempt; empty when there was none. */
+  readonly code: string;
+  /** Its message. */
+  readonly message: string;
+  /** Whether it can pass by itself. */
+  readonly retryable: boolean;
+  /** The next command for a person; empty when nothing has to be done. */
+  readonly nextStep: string;
+  /** Attempts since the last link. */
+  readonly attempts: number;
+  /** When the last one began, in milliseconds since 1970; 0: none. */
+  readonly lastAttemptMs: number;
+  /** When the next one begins, in milliseconds since 1970; 0: none is planned. */
+  readonly nextAttemptMs: number;
+  /** The address of the present or last link. */
+  readonly address: string;
+  /** The agent's version. */
+  readonly version: string;
+  /** Mistakes in the configuration file that the agent does not follow; empty when it follows it. */
+  readonly configProblem: string;
+}
+
+/** A status file as it was read. */
+export interface ReadNodeStatus extends NodeStatus {
+  readonly pid: number;
+  /** Whether the process that wrote it still runs. */
+  readonly isAlive: boolean;
+}
+
+const time = z.number().int().min(0);
+
+const statusSchema = z.object({
+  pid: z.number().int().min(1),
+  began: z.string(),
+  state: z.enum(["connecting", "online", "reconnecting", "offline", "draining", "stopped"]),
+  sinceMs: time,
+  reason: z.string(),
+  code: z.string().refine((code) => code === "" || isFaultCode(code)),
+  message: z.string(),
+  retryable: z.boolean(),
+  nextStep: z.string(),
+  attempts: time,
+  lastAttemptMs: time,
+  nextAttemptMs: time,
+  address: z.string(),
+  version: z.string(),
+  configProblem: z.string(),
+});
+
+/** Writes the status of this process, whole. The agent calls it at each change, one call at a time. */
+export async function writeNodeStatus(nodeDir: string, status: NodeStatus): Promise<void> {
+  const text = JSON.stringify({ ...status, ...ownProcessMark() });
+  await writePrivateFile(statusFile(nodeDir), `${text}\n`);
+}
+
+/** Reads the status; undefined when no agent has ever written one, or what stands there is none. */
+export async function readNodeStatus(nodeDir: string): Promise<ReadNodeStatus | undefined> {
+  const file = await readPrivateFile(statusFile(nodeDir));
+  if (!file) return undefined;
+  let json: unknown;
+  try {
+    json = JSON.parse(file.text);
+  } catch {
+    return undefined;
+  }
+  const parsed = statusSchema.safeParse(json);
+  if (!parsed.success) return undefined;
+  const { began, ...status } = parsed.data;
+  return { ...status, isAlive: isProcessAlive({ pid: status.pid, began }) };
+}
+
+function statusFile(nodeDir: string): string {
+  return path.join(nodeDir, "status.json");
+}
