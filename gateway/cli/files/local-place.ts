@@ -1,0 +1,102 @@
+import { lstat, realpath, stat } from "node:fs/promises";
+import path from "node:path";
+import { errnoOf, faultFromErrno } from "../../../shared/fault/fault-from-errno.ts";
+import { Fault } from "../../../shared/fault/fault.ts";
+import { parseWorkspacePath, type WorkspacePath } from "../../../shared/names/workspace-path.ts";
+import { openRoot } from "../../../shared/root/open-root.ts";
+import type { RootHandle } from "../../../shared/root/root-handle.ts";
+
+/** A place on this machine: a folder that exists, opened, and a name in it. */
+export interface LocalPlace extends AsyncDisposable {
+  readonly root: RootHandle;
+  /** The name in the folder; empty where the folder itself is meant. */
+  readonly path: WorkspacePath;
+  /** As messages show it. */
+  readonly shown: string;
+}
+
+/** Where `get` puts a single file: into `local` when that is a folder or ends in a slash, else under this very name. */
+export async function openFileTarget(local: string, name: string): Promise<LocalPlace> {
+  const isFolder = await isFolderAt(local);
+  const target = isFolder || endsInSlash(local) ? path.join(local, name) : local;
+  return await openBeside(target);
+}
+
+/** Where `get` puts a tree: `local` becomes its root; with a slash at its end the tree is put into it. */
+export async function openTreeTarget(local: string, name: string): Promise<LocalPlace> {
+  const target = endsInSlash(local) || local === "." ? path.join(local, name) : local;
+  if (await isFolderAt(target)) return await openItself(target);
+  return await openBeside(target);
+}
+
+/** What `put` takes: links in `local` itself are followed, as a person who names one means its target. */
+export async function openSource(local: string): Promise<LocalPlace & { readonly kind: "file" | "folder" }> {
+  const real = await attempt(local, () => realpath(local));
+  const kind = (await attempt(local, () => stat(real))).isDirectory() ? "folder" : "file";
+  const place = kind === "folder" ? await openItself(real) : await openBeside(real);
+  return { ...place, kind, shown: local, [Symbol.asyncDispose]: () => place.root[Symbol.asyncDispose]() };
+}
+
+/** What `local` would be called elsewhere. */
+export function localName(local: string): string {
+  const name = path.basename(path.resolve(local));
+  if (name !== "") return name;
+  throw new Fault("INVALID_ARGUMENT", "the root of this machine's disk cannot be sent", {
+    details: { field: "local" },
+  });
+}
+
+async function openItself(folder: string): Promise<LocalPlace> {
+  const root = await openHere(path.resolve(folder), folder);
+  return {
+    root,
+    path: parseWorkspacePath(""),
+    shown: folder,
+    [Symbol.asyncDispose]: () => root[Symbol.asyncDispose](),
+  };
+}
+
+async function openBeside(target: string): Promise<LocalPlace> {
+  const absolute = path.resolve(target);
+  const name = parseWorkspacePath(path.basename(absolute), { field: "local" });
+  const root = await openHere(path.dirname(absolute), path.dirname(target));
+  return { root, path: name, shown: target, [Symbol.asyncDispose]: () => root[Symbol.asyncDispose]() };
+}
+
+/** This is the user's own disk: files with several names are theirs to read, and to replace by name. */
+async function openHere(absolute: string, shown: string): Promise<RootHandle> {
+  const real = await attempt(shown, () => realpath(absolute));
+  return await attempt(shown, () => openRoot(real, { allowHardLinks: true }));
+}
+
+async function isFolderAt(local: string): Promise<boolean> {
+  try {
+    return (await stat(local)).isDirectory();
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw faultFromErrno(error, local);
+    return false;
+  }
+}
+
+/** Whether anything at all stands at `local`. */
+export async function existsAt(local: string): Promise<boolean> {
+  try {
+    await lstat(local);
+    return true;
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw faultFromErrno(error, local);
+    return false;
+  }
+}
+
+async function attempt<T>(shown: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw faultFromErrno(error, shown === "" ? "." : shown);
+  }
+}
+
+function endsInSlash(local: string): boolean {
+  return local.endsWith("/") || local.endsWith(path.sep);
+}

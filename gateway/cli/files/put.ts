@@ -1,0 +1,232 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { createDigester, isDigest } from "../../../shared/content/digest.ts";
+import { Fault, isFault } from "../../../shared/fault/fault.ts";
+import {
+  EntryKind,
+  FileTrailerSchema,
+  WritePrecondition,
+  type FilesWriteRequestSchema,
+  type FilesWriteTreeRequestSchema,
+} from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import type { OpenFile } from "../../../shared/root/root-handle.ts";
+import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
+import { confirm } from "../../../shared/terminal/ask.ts";
+import type { CommandModule } from "../../../shared/terminal/command.ts";
+import type { Runtime } from "../../../shared/terminal/runtime.ts";
+import { packTree } from "../../../shared/tree/pack-tree.ts";
+import { chunkBytes, maxNamedProblems, type TreeProblem } from "../../../shared/tree/tree-part.ts";
+import { localName, openSource, type LocalPlace } from "./local-place.ts";
+import { parseRemote, remoteChild, type Remote } from "./remote.ts";
+import { runTransfer, type Transfer, type TransferCounts } from "./transfer.ts";
+
+/** `files put`. */
+export const putCommand: CommandModule = {
+  words: "files put",
+  summary: "store a file or a tree on a node",
+  example: "fairlead files put ./notes.md devbox:/app/notes.md --if-match absent",
+  args: [
+    { name: "<local>", text: "the file or folder" },
+    { name: "<path>", text: "NODE:/WORKSPACE/PATH" },
+  ],
+  options: [
+    {
+      flags: "--if-match <digest>",
+      text: "what must stand there: a digest, absent, or any (default: what you last read)",
+    },
+    { flags: "--strict", text: "the first bad entry of a tree ends it" },
+    { flags: "--jobs <n>", text: "files in work at once (1 to 64)" },
+  ],
+  callsNode: true,
+  run: (input, runtime) => {
+    const remote = parseRemote(input.argument("path"));
+    const local = input.argument("local");
+    const condition = parseCondition(input.text("if-match"));
+    input.integer("jobs", { min: 1, max: 64 });
+    const strict = input.flag("strict");
+    return runTransfer(runtime, localName(local), async (transfer) => {
+      await using source = await openSource(local);
+      const job: PutJob = { runtime, transfer, source, remote, condition, strict };
+      return source.kind === "folder" ? await putTree(job) : await putFile(job);
+    });
+  },
+};
+
+interface Condition {
+  readonly precondition: WritePrecondition;
+  readonly ifMatch: string;
+}
+
+interface PutJob {
+  readonly runtime: Runtime;
+  readonly transfer: Transfer;
+  readonly source: LocalPlace;
+  readonly remote: Remote;
+  readonly condition: Condition;
+  readonly strict: boolean;
+}
+
+type PutResult = TransferCounts & { readonly from: string; readonly to: string };
+
+function parseCondition(text: string | undefined): Condition {
+  if (text === undefined) return { precondition: WritePrecondition.UNSPECIFIED, ifMatch: "" };
+  if (text === "absent") return { precondition: WritePrecondition.ABSENT, ifMatch: "" };
+  if (text === "any") return { precondition: WritePrecondition.ANY, ifMatch: "" };
+  if (isDigest(text)) return { precondition: WritePrecondition.MATCH, ifMatch: text };
+  throw new Fault("INVALID_ARGUMENT", `--if-match is ${JSON.stringify(text.slice(0, 80))}`, {
+    details: { field: "if-match" },
+    hint: "give sha256: and 64 hex digits, absent, or any",
+  });
+}
+
+async function putFile(job: PutJob): Promise<PutResult> {
+  const remote = await chooseTarget(job);
+  const named = { ...job, remote };
+  try {
+    return await sendFile(named);
+  } catch (error) {
+    if (!isFault(error, "CONFLICT") || job.condition.precondition !== WritePrecondition.UNSPECIFIED)
+      throw error;
+    if (!(await confirm(job.runtime, `${error.message}; replace it?`))) throw error;
+    return await sendFile({ ...named, condition: { precondition: WritePrecondition.ANY, ifMatch: "" } });
+  }
+}
+
+/** A folder on the node takes the file under its own name. */
+async function chooseTarget({ transfer, source, remote }: PutJob): Promise<Remote> {
+  const inside = remoteChild(remote, localName(source.shown));
+  if (remote.isFolder || remote.path === "") return inside;
+  try {
+    const { entry } = await transfer.files.stat(
+      { workspace: remote.workspace, path: remote.path },
+      transfer.call,
+    );
+    return entry?.kind === EntryKind.FOLDER ? inside : remote;
+  } catch (error) {
+    // Not there, or not to be looked at: the write says what it makes of it.
+    if (isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED")) return remote;
+    throw error;
+  }
+}
+
+async function sendFile(job: PutJob): Promise<PutResult> {
+  const { transfer, source, remote } = job;
+  await using file = await source.root.openFile(source.path);
+  transfer.onTotal(file.entry.sizeBytes);
+  const answer = await transfer.files.write(fileMessages(job, file), transfer.call);
+  const digest = answer.entry?.digest ?? "";
+  return {
+    from: source.shown,
+    to: remote.shown,
+    files: 1,
+    folders: 0,
+    links: 0,
+    bytes: file.entry.sizeBytes,
+    failed: [],
+    failedCount: 0,
+    ...(isDigest(digest) ? { digest } : {}),
+    source: answer.source,
+  };
+}
+
+async function* fileMessages(
+  { transfer, remote, condition }: PutJob,
+  file: OpenFile,
+): AsyncGenerator<MessageInitShape<typeof FilesWriteRequestSchema>, void> {
+  const { entry } = file;
+  yield {
+    part: {
+      case: "header",
+      value: {
+        workspace: remote.workspace,
+        path: remote.path,
+        ...condition,
+        mode: entry.mode & 0o777,
+        modifiedNs: entry.mtimeNs,
+        sizeBytes: BigInt(entry.sizeBytes),
+      },
+    },
+  };
+  const digester = createDigester();
+  for (;;) {
+    const buffer = Buffer.allocUnsafeSlow(chunkBytes);
+    const count = await file.read(buffer, digester.sizeBytes);
+    if (count === 0) break;
+    const value = buffer.subarray(0, count);
+    digester.update(value);
+    yield { part: { case: "chunk", value } };
+    transfer.onBytes(count);
+  }
+  if (file.hasChanged()) {
+    throw new Fault("INTEGRITY_FAILURE", `${entry.path} was changed while it was sent`, {
+      hint: "repeat the command",
+    });
+  }
+  const trailer = create(FileTrailerSchema, {
+    sizeBytes: BigInt(digester.sizeBytes),
+    digest: digester.digest(),
+  });
+  yield { part: { case: "trailer", value: trailer } };
+}
+
+async function putTree(job: PutJob): Promise<PutResult> {
+  const { transfer, source, condition } = job;
+  if (condition.precondition === WritePrecondition.MATCH) {
+    throw new Fault("INVALID_ARGUMENT", "a tree has no digest to be compared with", {
+      details: { field: "if-match" },
+      hint: "give absent or any",
+    });
+  }
+  const remote = job.remote.isFolder ? remoteChild(job.remote, localName(source.shown)) : job.remote;
+  const failed: TreeProblem[] = [];
+  const counted = { failed: 0 };
+  const answer = await transfer.files.writeTree(
+    treeMessages({ ...job, remote }, { failed, counted }),
+    transfer.call,
+  );
+  const { stored } = answer;
+  for (const { path, fault } of answer.problems) {
+    if (fault && failed.length < maxNamedProblems) failed.push({ path, fault: fromWireFault(fault) });
+  }
+  return {
+    from: source.shown,
+    to: remote.shown,
+    files: Number(stored?.files ?? 0n),
+    folders: Number(stored?.folders ?? 0n),
+    links: Number(stored?.links ?? 0n),
+    bytes: Number(stored?.sizeBytes ?? 0n),
+    failed,
+    failedCount: Math.max(failed.length, counted.failed + Number(stored?.failed ?? 0n)),
+    source: answer.source,
+  };
+}
+
+interface LocalProblems {
+  readonly failed: TreeProblem[];
+  readonly counted: { failed: number };
+}
+
+async function* treeMessages(
+  { transfer, source, remote, condition, strict }: PutJob,
+  problems: LocalProblems,
+): AsyncGenerator<MessageInitShape<typeof FilesWriteTreeRequestSchema>, void> {
+  const { workspace, path } = remote;
+  yield { header: { workspace, path, precondition: condition.precondition, strict } };
+  const parts = packTree({ root: source.root, path: source.path, strict, signal: transfer.signal });
+  for await (const { problems: found = [], ...part } of parts) {
+    for (const { path: at, fault } of found) {
+      problems.counted.failed += 1;
+      if (fault && problems.failed.length < maxNamedProblems) {
+        problems.failed.push({ path: at, fault: fromWireFault(fault) });
+      }
+    }
+    const { treeTrailer, fileTrailer, content } = part;
+    yield {
+      entries: [...part.entries],
+      content,
+      ...(fileTrailer ? { fileTrailer } : {}),
+      // What failed here never reached the node: it is counted and named on this side.
+      ...(treeTrailer ? { treeTrailer: { ...treeTrailer, failed: 0n } } : {}),
+    };
+    transfer.onBytes(content.byteLength);
+  }
+}

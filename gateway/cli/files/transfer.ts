@@ -1,0 +1,155 @@
+import type { Digest } from "../../../shared/content/digest.ts";
+import { Fault, toFaultJson, type JsonValue } from "../../../shared/fault/fault.ts";
+import { Files, type Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import type { Clock } from "../../../shared/lifetime/clock.ts";
+import { Scope } from "../../../shared/lifetime/scope.ts";
+import { maxDeadlineMs } from "../../../shared/rpc/deadline.ts";
+import type { CallOptions, Client } from "../../../shared/rpc/service.ts";
+import { startProgress } from "../../../shared/terminal/progress.ts";
+import type { Runtime } from "../../../shared/terminal/runtime.ts";
+import type { TreeProblem } from "../../../shared/tree/tree-part.ts";
+import { openGateway } from "../open-gateway.ts";
+import { sourceToJson } from "./remote.ts";
+
+/** A transfer in which no byte moves for so long has stalled, in milliseconds. */
+export const stallMs = 60_000;
+
+/** What `get` and `put` work with. */
+export interface Transfer {
+  readonly files: Client<typeof Files>;
+  /** For every call of the transfer: ends when it stalls, is interrupted, or its deadline passes. */
+  readonly call: CallOptions;
+  readonly signal: AbortSignal;
+  /** So many bytes moved. */
+  readonly onBytes: (bytes: number) => void;
+  /** How many there will be, once that is known. */
+  readonly onTotal: (bytes: number) => void;
+}
+
+/** What travelled. */
+export interface TransferCounts {
+  readonly files: number;
+  readonly folders: number;
+  readonly links: number;
+  readonly bytes: number;
+  readonly failed: readonly TreeProblem[];
+  /** All that failed, also those that are not named. */
+  readonly failedCount: number;
+  /** Of a single file. */
+  readonly digest?: Digest | undefined;
+  readonly source?: Source | undefined;
+}
+
+/** What was transferred from where to where. */
+export interface TransferEnds {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Runs one transfer against the gateway, shows its progress, prints its result and gives the exit status. */
+export async function runTransfer(
+  runtime: Runtime,
+  label: string,
+  work: (transfer: Transfer) => Promise<TransferCounts & TransferEnds>,
+): Promise<number> {
+  const startedAt = runtime.clock.now();
+  const result = await transferOnce(runtime, label, work);
+  await printResult(runtime, result, runtime.clock.now() - startedAt);
+  return result.failedCount > 0 ? 7 : 0;
+}
+
+async function transferOnce(
+  runtime: Runtime,
+  label: string,
+  work: (transfer: Transfer) => Promise<TransferCounts & TransferEnds>,
+): Promise<TransferCounts & TransferEnds> {
+  await using gateway = await openGateway(runtime);
+  await using progress = await startProgress(runtime.output, { label });
+  await using guard = startStallGuard(runtime.clock, runtime.signal);
+  const { signal } = guard;
+  return await work({
+    files: gateway.client(Files),
+    call: { signal, deadlineMs: runtime.deadlineMs ?? maxDeadlineMs },
+    signal,
+    onBytes: (bytes) => {
+      guard.moved();
+      progress.advance(bytes);
+    },
+    onTotal: (bytes) => progress.total(bytes),
+  });
+}
+
+interface StallGuard extends AsyncDisposable {
+  readonly signal: AbortSignal;
+  /** Something moved. */
+  moved(): void;
+}
+
+function startStallGuard(clock: Clock, parent: AbortSignal): StallGuard {
+  const scope = new Scope("transfer", parent);
+  let movedAt = clock.now();
+  scope.spawn("stall guard", async (signal) => {
+    for (;;) {
+      const leftMs = movedAt + stallMs - clock.now();
+      if (leftMs <= 0) {
+        throw new Fault("DEADLINE_EXCEEDED", `no byte moved for ${stallMs / 1000} s`, {
+          hint: "look at the node with fairlead nodes show NODE, and repeat the command",
+        });
+      }
+      await clock.sleep(leftMs, { signal });
+    }
+  });
+  return {
+    signal: scope.signal,
+    moved: () => {
+      movedAt = clock.now();
+    },
+    [Symbol.asyncDispose]: () => scope.end(),
+  };
+}
+
+async function printResult(
+  runtime: Runtime,
+  result: TransferCounts & TransferEnds,
+  durationMs: number,
+): Promise<void> {
+  const { files, folders, links, bytes, failed } = result;
+  const json = {
+    from: result.from,
+    to: result.to,
+    filesSent: files,
+    bytesSent: bytes,
+    filesReused: 0,
+    bytesReused: 0,
+    files,
+    folders,
+    links,
+    bytes,
+    failed: failed.map(failedToJson),
+    failedCount: result.failedCount,
+    durationMs: Math.round(durationMs),
+    ...(result.digest === undefined ? {} : { digest: result.digest }),
+    source: sourceToJson(result.source),
+  };
+  await runtime.output.result(json, () => [
+    `${result.from} -> ${result.to}: ${describe(result)} in ${(durationMs / 1000).toFixed(1)} s`,
+  ]);
+  if (runtime.output.json) return;
+  for (const { path, fault } of failed)
+    runtime.output.note(`failed: ${path}: ${fault.message} (${fault.code})`);
+}
+
+function failedToJson({ path, fault }: TreeProblem): JsonValue {
+  return { path, ...toFaultJson(fault) };
+}
+
+function describe({ files, folders, links, bytes, failedCount }: TransferCounts): string {
+  const parts = [
+    `${files} ${files === 1 ? "file" : "files"}`,
+    ...(folders > 0 ? [`${folders} ${folders === 1 ? "folder" : "folders"}`] : []),
+    ...(links > 0 ? [`${links} ${links === 1 ? "link" : "links"}`] : []),
+    `${bytes} bytes`,
+    ...(failedCount > 0 ? [`${failedCount} failed`] : []),
+  ];
+  return parts.join(", ");
+}

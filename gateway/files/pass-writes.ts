@@ -1,0 +1,160 @@
+import type { MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { isFault, Fault } from "../../shared/fault/fault.ts";
+import {
+  WritePrecondition,
+  type EntryProblem,
+  type FilesWriteRequestSchema,
+  type FilesWriteResponse,
+  type FilesWriteResponseSchema,
+  type FilesWriteTreeRequestSchema,
+  type FilesWriteTreeResponseSchema,
+  type WriteHeader,
+} from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { CallContext } from "../../shared/rpc/service.ts";
+import type { FilesFaceOptions } from "./face.ts";
+import { below, remember, toProblem } from "./pass-reads.ts";
+import { callOptions, findTarget, judgeBefore, toSource, type Target } from "./target.ts";
+import { createTreeFilter, type TreeFilter } from "./tree-filter.ts";
+
+type WriteRequest = MessageShape<typeof FilesWriteRequestSchema>;
+type WriteTreeRequest = MessageShape<typeof FilesWriteTreeRequestSchema>;
+
+/** Most problems that the answer of a tree names. */
+const maxProblems = 10_000;
+
+/** Passes a write on as it streams. Without a condition it holds for what the user last read. */
+export async function passWrite(
+  options: FilesFaceOptions,
+  requests: AsyncIterable<WriteRequest>,
+  context: CallContext,
+): Promise<MessageInitShape<typeof FilesWriteResponseSchema>> {
+  await using input = openInput(requests);
+  const first = (await input.first()).part;
+  if (first.case !== "header") throw headerMissing();
+  const header = first.value;
+  const target = await findTarget(options, { ...header, verb: "write" }, context);
+  await judgeBefore(target, target.path);
+  const condition = await resolveCondition(options, target, header);
+  const named: WriteHeader = { ...header, ...condition, path: target.path };
+  const answer = await sendFile(target, input.withFirst({ part: { case: "header", value: named } }), {
+    byDefault: header.precondition === WritePrecondition.UNSPECIFIED,
+  });
+  const source = toSource(target, answer.source);
+  await remember(options, target, answer.entry?.digest ?? "");
+  return { ...answer, source };
+}
+
+type Condition = Pick<WriteHeader, "precondition" | "ifMatch">;
+
+async function resolveCondition(
+  options: FilesFaceOptions,
+  target: Target,
+  header: WriteHeader,
+): Promise<Condition> {
+  const { precondition, ifMatch } = header;
+  if (precondition !== WritePrecondition.UNSPECIFIED) return { precondition, ifMatch };
+  const { node, handle, path, context } = target;
+  const known = await options.reads?.find({ nodeId: node.id, workspace: handle.workspace, path, context });
+  if (known === undefined) return { precondition: WritePrecondition.ABSENT, ifMatch: "" };
+  return { precondition: WritePrecondition.MATCH, ifMatch: known };
+}
+
+async function sendFile(
+  target: Target,
+  requests: AsyncIterable<MessageInitShape<typeof FilesWriteRequestSchema>>,
+  options: { readonly byDefault: boolean },
+): Promise<FilesWriteResponse> {
+  try {
+    return await target.handle.files.write(requests, callOptions(target.context));
+  } catch (error) {
+    if (options.byDefault && isFault(error)) throw toDefaultConflict(error, target);
+    throw error;
+  }
+}
+
+/** A write that named no condition says what it was compared with, and how to say otherwise. */
+function toDefaultConflict(fault: Fault, target: Target): Fault {
+  if (fault.code !== "ALREADY_EXISTS" && fault.code !== "CONFLICT") return fault;
+  const why = fault.code === "CONFLICT" ? "changed since you last read it" : "exists, and you never read it";
+  return new Fault("CONFLICT", `${target.path} ${why}`, {
+    hint: "read it first, or say what it must be with --if-match DIGEST, or --if-match any to replace it",
+    details: { ...fault.details, path: target.path },
+    cause: fault,
+  });
+}
+
+/** Passes a tree on as it streams, without the entries that the gateway's policy denies. */
+export async function passWriteTree(
+  options: FilesFaceOptions,
+  requests: AsyncIterable<WriteTreeRequest>,
+  context: CallContext,
+): Promise<MessageInitShape<typeof FilesWriteTreeResponseSchema>> {
+  await using input = openInput(requests);
+  const first = await input.first();
+  if (!first.header) throw headerMissing();
+  const target = await findTarget(options, { ...first.header, verb: "write" }, context);
+  await judgeBefore(target, target.path);
+  const { strict } = first.header;
+  const denied: EntryProblem[] = [];
+  const filter = createTreeFilter({
+    denial: (path) => target.denial(below(target.path, path)),
+    onDenied: (path, fault) => {
+      if (strict) throw fault;
+      if (denied.length < maxProblems) denied.push(toProblem(path, fault));
+    },
+  });
+  const precondition = first.header.precondition || WritePrecondition.ABSENT;
+  const named = { ...first, header: { ...first.header, precondition, path: target.path } };
+  const answer = await target.handle.files.writeTree(
+    filtered(input.withFirst(named), filter),
+    callOptions(context),
+  );
+  return {
+    ...answer,
+    problems: [...answer.problems, ...denied].slice(0, maxProblems),
+    source: toSource(target, answer.source),
+  };
+}
+
+async function* filtered(
+  parts: AsyncIterable<WriteTreeRequest>,
+  filter: TreeFilter,
+): AsyncIterable<WriteTreeRequest> {
+  for await (const part of parts) yield await filter.pass(part);
+}
+
+function headerMissing(): Fault {
+  return new Fault("INVALID_ARGUMENT", "the first message of a write names the target", {
+    details: { field: "header" },
+  });
+}
+
+interface Input<Q> extends AsyncDisposable {
+  /** The first message; read once. */
+  first(): Promise<Q>;
+  /** `first` and then what follows the real first one. */
+  withFirst<F>(first: F): AsyncIterable<F | Q>;
+}
+
+/** Reads the first message apart; leaving it ends the rest. */
+function openInput<Q>(requests: AsyncIterable<Q>): Input<Q> {
+  const iterator = requests[Symbol.asyncIterator]();
+  return {
+    first: async () => {
+      const result = await iterator.next();
+      if (result.done === true) throw headerMissing();
+      return result.value;
+    },
+    withFirst: async function* (first) {
+      yield first;
+      for (;;) {
+        const result = await iterator.next();
+        if (result.done === true) return;
+        yield result.value;
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      await iterator.return?.();
+    },
+  };
+}

@@ -1,0 +1,107 @@
+import { Fault } from "../../shared/fault/fault.ts";
+import type { FileTrailer, TreeEntry, TreeTrailer } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { assertTrailer, createTreeTally, type TreeTally } from "../../shared/tree/tree-tally.ts";
+
+/** What the messages of a tree have in common, whichever way it goes. */
+export interface TreePart {
+  readonly entries: TreeEntry[];
+  readonly fileTrailer?: FileTrailer | undefined;
+  readonly treeTrailer?: TreeTrailer | undefined;
+  readonly content: Uint8Array;
+}
+
+/** How a tree is filtered. */
+export interface TreeFilterOptions {
+  /** Why an entry may not pass; its path is relative to the tree's root. */
+  readonly denial: (path: string) => Fault | undefined | Promise<Fault | undefined>;
+  /** An entry that was left out; may throw to end the tree. */
+  readonly onDenied: (path: string, fault: Fault) => void;
+}
+
+/** Filters the messages of one tree, in order. */
+export interface TreeFilter {
+  /** What of `part` may pass; the same object when all of it may. */
+  pass<P extends TreePart>(part: P): Promise<P>;
+}
+
+/**
+ * Leaves out what policy denies, with its content, and makes the closing message fit what is left. A tree whose closing
+ * message does not fit what came is `INTEGRITY_FAILURE`.
+ */
+export function createTreeFilter(options: TreeFilterOptions): TreeFilter {
+  return new Filter(options);
+}
+
+class Filter implements TreeFilter {
+  readonly #options: TreeFilterOptions;
+  readonly #came: TreeTally = createTreeTally();
+  readonly #left: TreeTally = createTreeTally();
+  #open: { readonly entry: TreeEntry["entry"] & object; readonly isDenied: boolean } | undefined;
+  #denied = 0n;
+
+  constructor(options: TreeFilterOptions) {
+    this.#options = options;
+  }
+
+  async pass<P extends TreePart>(part: P): Promise<P> {
+    if (part.entries.length > 0) return this.#passEntries(part);
+    if (part.fileTrailer) return this.#passFileTrailer(part, part.fileTrailer);
+    if (part.treeTrailer) return this.#passTreeTrailer(part, part.treeTrailer);
+    return this.#open?.isDenied === true ? emptied(part) : part;
+  }
+
+  async #passEntries<P extends TreePart>(part: P): Promise<P> {
+    const kept: TreeEntry[] = [];
+    const contents: Uint8Array[] = [];
+    let at = 0;
+    for (const item of part.entries) {
+      const { entry } = item;
+      if (!entry || this.#open) throw malformed("an entry begins where none may");
+      const end = at + Number(item.inlineBytes);
+      if (end > part.content.byteLength) throw malformed("a message holds less content than its entries say");
+      const waiting = this.#options.denial(entry.path);
+      const fault = waiting instanceof Promise ? await waiting : waiting;
+      if (fault) {
+        this.#denied += 1n;
+        this.#options.onDenied(entry.path, fault);
+      } else {
+        kept.push(item);
+        if (end > at) contents.push(part.content.subarray(at, end));
+      }
+      if (item.streamed) this.#open = { entry, isDenied: fault !== undefined };
+      else this.#count(entry, fault !== undefined);
+      at = end;
+    }
+    if (at !== part.content.byteLength) throw malformed("a message holds more content than its entries say");
+    if (kept.length === part.entries.length) return part;
+    return { ...part, entries: kept, content: Buffer.concat(contents) };
+  }
+
+  #passFileTrailer<P extends TreePart>(part: P, trailer: FileTrailer): P {
+    const open = this.#open;
+    if (!open) throw malformed("a file ends that did not begin");
+    this.#open = undefined;
+    this.#count({ ...open.entry, sizeBytes: trailer.sizeBytes, digest: trailer.digest }, open.isDenied);
+    return open.isDenied ? emptied(part) : part;
+  }
+
+  #passTreeTrailer<P extends TreePart>(part: P, trailer: TreeTrailer): P {
+    if (this.#open) throw malformed("the tree ends in the middle of a file");
+    assertTrailer(this.#came, trailer);
+    if (this.#denied === 0n) return part;
+    return { ...part, treeTrailer: this.#left.trailer(trailer.failed + this.#denied) };
+  }
+
+  #count(entry: TreeEntry["entry"] & object, isDenied: boolean): void {
+    this.#came.add(entry);
+    if (!isDenied) this.#left.add(entry);
+  }
+}
+
+function emptied<P extends TreePart>(part: P): P {
+  return { ...part, content: new Uint8Array(), fileTrailer: undefined };
+}
+
+function malformed(why: string): Fault {
+  return new Fault("INTEGRITY_FAILURE", `the tree is malformed: ${why}`);
+}

@@ -1,0 +1,237 @@
+import { create } from "@bufbuild/protobuf";
+import { createDigester, digestOf } from "../content/digest.ts";
+import { Fault, isFault } from "../fault/fault.ts";
+import {
+  EntryKind as WireKind,
+  EntryProblemSchema,
+  EntrySchema,
+  FileTrailerSchema,
+  TreeEntrySchema,
+  type Entry as WireEntry,
+  type EntryProblem,
+  type TreeEntry,
+} from "../gen/fairlead/v1/files_pb.ts";
+import { relativePath, type WorkspacePath } from "../names/workspace-path.ts";
+import type {
+  Entry,
+  HideRule,
+  OpenFile,
+  OperationOptions,
+  RootHandle,
+  WalkItem,
+} from "../root/root-handle.ts";
+import { toWireFault } from "../rpc/fault-wire.ts";
+import { chunkBytes, maxInlineBytes, maxPackEntries, packBytes, type TreePart } from "./tree-part.ts";
+import { createTreeTally, type TreeTally } from "./tree-tally.ts";
+
+/** What is packed and how. */
+export interface PackTreeOptions extends OperationOptions {
+  readonly root: RootHandle;
+  /** The folder whose content is the tree. */
+  readonly path: WorkspacePath;
+  /** Left out as if it were not there; the path is the workspace's. */
+  readonly hide?: HideRule;
+  /** Judges a file before it is opened; its fault makes the file a problem. */
+  readonly mayRead?: (path: WorkspacePath) => Fault | undefined;
+  /** The first problem ends the tree. */
+  readonly strict?: boolean;
+  /** A larger file is a problem, `TOO_LARGE`. */
+  readonly maxFileBytes?: number;
+  readonly maxEntries?: number;
+  readonly maxDepth?: number;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * A folder as the messages of a tree, in constant memory: small files packed together, large ones in chunks, a closing
+ * message at the end. What cannot be read is a problem beside the rest. Fails as `walk` does, and with the first problem
+ * where `strict` was asked for.
+ */
+export async function* packTree(options: PackTreeOptions): AsyncGenerator<TreePart, void> {
+  const packer = new Packer(options);
+  const { root, path, signal, maxEntries, maxDepth, hide, check } = options;
+  const batches = root.walk(path, {
+    contentUpToBytes: maxInlineBytes,
+    ...(hide ? { hide } : {}),
+    ...(check ? { check } : {}),
+    ...(maxEntries === undefined ? {} : { maxEntries }),
+    ...(maxDepth === undefined ? {} : { maxDepth }),
+    ...(signal ? { signal } : {}),
+  });
+  for await (const batch of batches) {
+    for (const item of batch) {
+      if (packer.isFull(item)) yield packer.flush();
+      const large = packer.take(item);
+      if (!large) continue;
+      if (!packer.isEmpty) yield packer.flush();
+      yield* packer.stream(large);
+    }
+  }
+  if (!packer.isEmpty) yield packer.flush();
+  yield packer.close();
+}
+
+class Packer {
+  readonly #options: PackTreeOptions;
+  readonly #tally: TreeTally = createTreeTally();
+  #entries: TreeEntry[] = [];
+  #problems: EntryProblem[] = [];
+  #pack: Buffer = Buffer.alloc(0);
+  #filled = 0;
+  #failed = 0n;
+
+  constructor(options: PackTreeOptions) {
+    this.#options = options;
+  }
+
+  get isEmpty(): boolean {
+    return this.#entries.length === 0 && this.#problems.length === 0;
+  }
+
+  /** Whether `item` has no room in the message that is being filled. */
+  isFull(item: WalkItem): boolean {
+    if (this.#entries.length + this.#problems.length >= maxPackEntries) return true;
+    const size = item.kind === "entry" ? (item.content?.byteLength ?? 0) : 0;
+    return this.#filled > 0 && this.#filled + size > packBytes;
+  }
+
+  /** Puts an item in; a file that has to be read on its own comes back. */
+  take(item: WalkItem): Entry | undefined {
+    if (item.kind === "problem") {
+      this.#fail(item.problem.path, item.problem.fault);
+      return undefined;
+    }
+    const { entry, content } = item;
+    if (entry.kind !== "file") {
+      this.#add(this.#toWire(entry, ""), undefined);
+      return undefined;
+    }
+    const refused = this.#options.mayRead?.(entry.path) ?? this.#tooLarge(entry);
+    if (refused) this.#fail(entry.path, refused);
+    else if (!content) return entry;
+    else this.#add(this.#toWire(entry, digestOf(content)), content);
+    return undefined;
+  }
+
+  #tooLarge(entry: Entry): Fault | undefined {
+    const limit = this.#options.maxFileBytes;
+    if (limit === undefined || entry.sizeBytes <= limit) return undefined;
+    return new Fault(
+      "TOO_LARGE",
+      `${entry.path} has ${entry.sizeBytes} bytes; at most ${limit} are allowed`,
+      {
+        details: { path: entry.path, limit, actual: entry.sizeBytes },
+      },
+    );
+  }
+
+  #add(entry: WireEntry, content: Uint8Array | undefined): void {
+    this.#tally.add(entry);
+    const inlineBytes = BigInt(content?.byteLength ?? 0);
+    this.#entries.push(create(TreeEntrySchema, { entry, inlineBytes }));
+    if (!content || content.byteLength === 0) return;
+    // A message owns its memory: it may still be on its way when the next one is filled.
+    if (this.#pack.byteLength === 0) this.#pack = Buffer.allocUnsafeSlow(packBytes);
+    this.#pack.set(content, this.#filled);
+    this.#filled += content.byteLength;
+  }
+
+  flush(): TreePart {
+    const part = {
+      entries: this.#entries,
+      problems: this.#problems,
+      content: this.#pack.subarray(0, this.#filled),
+    };
+    this.#entries = [];
+    this.#problems = [];
+    this.#pack = Buffer.alloc(0);
+    this.#filled = 0;
+    return part;
+  }
+
+  /** A large file: its entry, its chunks, its trailer. One that changes meanwhile is given up and named. */
+  async *stream(found: Entry): AsyncGenerator<TreePart, void> {
+    const { root, signal, maxFileBytes } = this.#options;
+    let file: OpenFile;
+    try {
+      file = await root.openFile(found.path, maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes });
+    } catch (error) {
+      if (!isFault(error)) throw error;
+      return this.#fail(found.path, error);
+    }
+    await using opened = file;
+    const entry = this.#toWire(opened.entry, "");
+    yield { entries: [create(TreeEntrySchema, { entry, streamed: true })], content: empty };
+    const digester = createDigester();
+    try {
+      for (let position = 0; ;) {
+        signal?.throwIfAborted();
+        const buffer = Buffer.allocUnsafeSlow(chunkBytes);
+        const count = await opened.read(buffer, position);
+        if (count === 0) break;
+        position += count;
+        const chunk = buffer.subarray(0, count);
+        digester.update(chunk);
+        yield { entries: [], content: chunk };
+        if (count < chunkBytes) break;
+      }
+      if (opened.hasChanged()) throw changedMeanwhile(found.path);
+    } catch (error) {
+      if (!isFault(error) || signal?.aborted === true) throw error;
+      this.#fail(found.path, error);
+      yield { ...this.flush(), fileTrailer: create(FileTrailerSchema) };
+      return;
+    }
+    const fileTrailer = create(FileTrailerSchema, {
+      sizeBytes: BigInt(digester.sizeBytes),
+      digest: digester.digest(),
+    });
+    this.#tally.add({ ...entry, ...fileTrailer });
+    yield { entries: [], content: empty, fileTrailer };
+  }
+
+  close(): TreePart {
+    return { entries: [], content: empty, treeTrailer: this.#tally.trailer(this.#failed) };
+  }
+
+  #fail(path: string, fault: Fault): void {
+    if (this.#options.strict === true) throw fault;
+    this.#failed += 1n;
+    const shown = this.#relative(path);
+    this.#problems.push(create(EntryProblemSchema, { path: shown, fault: toWireFault(fault) }));
+  }
+
+  /** A problem's path may be no path that can be asked for, but it begins with the tree's as every other. */
+  #relative(path: string): string {
+    const { path: top } = this.#options;
+    return top !== "" && path.startsWith(`${top}/`) ? path.slice(top.length + 1) : path;
+  }
+
+  #toWire(entry: Entry, digest: string): WireEntry {
+    return create(EntrySchema, {
+      path: relativePath(entry.path, this.#options.path),
+      kind: wireKinds[entry.kind],
+      sizeBytes: BigInt(entry.sizeBytes),
+      mode: entry.mode,
+      modifiedNs: entry.mtimeNs,
+      linkTarget: entry.linkTarget ?? "",
+      digest,
+    });
+  }
+}
+
+const empty = new Uint8Array();
+
+const wireKinds = {
+  file: WireKind.FILE,
+  folder: WireKind.FOLDER,
+  link: WireKind.LINK,
+  other: WireKind.OTHER,
+} as const;
+
+function changedMeanwhile(path: string): Fault {
+  return new Fault("INTEGRITY_FAILURE", `${path} was changed while it was read`, {
+    hint: "repeat the command",
+    details: { path },
+  });
+}
