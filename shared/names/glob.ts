@@ -24,6 +24,8 @@ export interface Glob {
   matches(path: WorkspacePath): boolean;
   /** Whether `path` or a folder above it is meant: what a deny covers. */
   covers(path: WorkspacePath): boolean;
+  /** Whether `path` itself is meant, whatever is said of the folders above it: for walks that saw those before. */
+  meansItself(path: WorkspacePath): boolean;
   /** The folder in which the wildcards and braces begin; the whole path when there are none. */
   readonly base: string;
 }
@@ -39,14 +41,17 @@ export function createGlob(pattern: string, options: GlobOptions = {}): Glob {
   // `x/**` means x and everything below it: the matcher alone leaves x out where x ends in a wildcard.
   const [top, isDeep] = trimmed.endsWith("/**") ? [trimmed.slice(0, -3), true] : [trimmed, isBare];
   const meansAll = top === "" || top === "**";
-  const test = meansAll ? () => true : compile(top, options);
-  const matchesOne = (path: WorkspacePath): boolean => meansAll || (path !== "" && test(path));
+  const shape = meansAll ? anything : compile(top, options);
+  const meansItself = (path: WorkspacePath): boolean => meansAll || (path !== "" && shape.test(path));
   const covers = (path: WorkspacePath): boolean => {
-    for (const at of pathAndParents(path)) if (matchesOne(at)) return true;
+    for (const at of pathAndParents(path)) if (meansItself(at)) return true;
     return false;
   };
-  return { pattern, isBare, matches: isDeep ? covers : matchesOne, covers, base: findBase(trimmed) };
+  const matches = isDeep ? covers : meansItself;
+  return { pattern, isBare, matches, covers, meansItself, base: findBase(trimmed) };
 }
+
+const anything = /^/;
 
 /** Several globs asked at once. */
 export interface GlobSet {
@@ -56,6 +61,8 @@ export interface GlobSet {
   find(path: WorkspacePath): Glob | undefined;
   /** The first glob that means `path` or a folder above it. */
   findCovering(path: WorkspacePath): Glob | undefined;
+  /** The first glob that means `path` itself. */
+  findItself(path: WorkspacePath): Glob | undefined;
 }
 
 /** Compiles `patterns` into a set; faults as `createGlob`. */
@@ -65,6 +72,7 @@ export function createGlobSet(patterns: readonly string[], options: GlobOptions 
     globs,
     find: (path) => globs.find((glob) => glob.matches(path)),
     findCovering: (path) => globs.find((glob) => glob.covers(path)),
+    findItself: (path) => globs.find((glob) => glob.meansItself(path)),
   };
 }
 
@@ -109,14 +117,14 @@ function hasUnescaped(pattern: string, wanted: string): boolean {
   return false;
 }
 
-function compile(pattern: string, options: GlobOptions): (path: string) => boolean {
+function compile(pattern: string, options: GlobOptions): RegExp {
   // The matcher gives (, ), |, + and others a meaning of its own, and a backslash before a letter one of regular
   // expressions. A newline is an ordinary character of a name: hence the flag s.
   const plain = pattern.replaceAll(/\\(.)|[^*?{},/]/gsu, (unit: string, escaped: string | undefined) => {
     const character = escaped ?? unit;
     return /[\p{L}\p{N}._-]/u.test(character) ? character : `\\${character}`;
   });
-  return picomatch(plain, { ...matcherOptions, flags: options.foldCase === true ? "si" : "s" });
+  return picomatch.makeRe(plain, { ...matcherOptions, flags: options.foldCase === true ? "si" : "s" });
 }
 
 function findBase(pattern: string): string {

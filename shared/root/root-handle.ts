@@ -57,6 +57,7 @@ export interface ResolveEvent {
     | "remove"
     | "move"
     | "make-folder"
+    | "make-link"
     | "walk";
   readonly path: WorkspacePath;
 }
@@ -141,6 +142,8 @@ export interface StageOptions extends OperationOptions {
   readonly createParents?: boolean;
   /** More bytes are `TOO_LARGE`. */
   readonly maxBytes?: number;
+  /** Bytes that will come: `DISK_FULL` at once when they have no room. */
+  readonly announcedBytes?: number;
 }
 
 /** What `commit` takes. */
@@ -212,6 +215,14 @@ export interface MakeFolderOptions extends OperationOptions {
   readonly mode?: number;
 }
 
+/** What `makeLink` takes. */
+export interface MakeLinkOptions extends OperationOptions {
+  /** The folder that the link's text must not lead out of; the root by default. */
+  readonly within?: WorkspacePath;
+  /** Replace a link that stands there with another text; else it is `ALREADY_EXISTS`, as anything but a link is. */
+  readonly replace?: boolean;
+}
+
 /** What `walk` takes. */
 export interface WalkOptions extends OperationOptions {
   readonly hide?: HideRule;
@@ -237,7 +248,8 @@ export type WalkItem =
   | { readonly kind: "problem"; readonly problem: Problem };
 
 /**
- * A folder, and all that is done beneath it. Paths are relative to it and parsed already; what they lead to is opened
+ * A folder, and all that is done beneath it. When another folder stands at its path, that one is meant from the next
+ * operation on, and what still runs in the old one ends with `PATH_CHANGED`. Paths are relative to it and parsed already; what they lead to is opened
  * beneath the folder's own descriptor, so that a parent that is swapped meanwhile cannot lead out. It knows no policy
  * but what is asked of it with `check` and `hide`. Any number of operations may run at once; writes to one path are
  * published one after the other. Staged files are never listed, read, replaced or removed under their own name.
@@ -246,10 +258,8 @@ export interface RootHandle extends AsyncDisposable {
   readonly containment: Containment;
   /** Whether the volume takes upper and lower case for one. */
   readonly ignoresCase: boolean;
-  /** Which folder this is, whatever its name: a root that was replaced differs. */
+  /** Which folder this is: a root that was replaced by another under the same name differs. */
   readonly identity: { readonly device: bigint; readonly inode: bigint };
-  /** Whether the folder still stands at the path it was opened by. */
-  isInPlace(): boolean;
   /** Resolves with the number of leftovers that the sweep removed; never rejects. */
   readonly swept: Promise<number>;
   stat(path: WorkspacePath, options?: OperationOptions): Promise<Entry>;
@@ -263,6 +273,11 @@ export interface RootHandle extends AsyncDisposable {
   /** Renames; nothing may stand at `to`. */
   move(from: WorkspacePath, to: WorkspacePath, options?: MoveOptions): Promise<Entry>;
   makeFolder(path: WorkspacePath, options?: MakeFolderOptions): Promise<Entry>;
+  /**
+   * Makes a symbolic link with the text `target`. One with that text already is as good. An absolute text, and one that
+   * leads out, is `PATH_ESCAPES`; whether anything stands at the target is not asked.
+   */
+  makeLink(path: WorkspacePath, target: string, options?: MakeLinkOptions): Promise<Entry>;
   /**
    * Everything below `path` (not itself) in order of the paths' UTF-8 bytes, in batches of some ten milliseconds. Links
    * are not entered: one whose target stays beneath `path` is an entry, any other a problem.

@@ -1,12 +1,13 @@
 import { realpathSync, statfsSync, statSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
-import type { WorkspacePath } from "../../names/workspace-path.ts";
-import { rootFault } from "../refusals.ts";
+import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import { pathChanged, rootFault } from "../refusals.ts";
 import type {
   Entry,
   Listing,
   ListOptions,
   MakeFolderOptions,
+  MakeLinkOptions,
   MoveOptions,
   OpenFile,
   OpenFileOptions,
@@ -23,7 +24,7 @@ import type {
 import type { RootContext } from "./context.ts";
 import { type Descriptor, openTop } from "./descriptor.ts";
 import { list, stat } from "./list.ts";
-import { makeFolder, move } from "./move.ts";
+import { makeFolder, makeLink, move } from "./move.ts";
 import { openFile, readSmall } from "./open-file.ts";
 import { PathLocks } from "./path-locks.ts";
 import { readOwnMarker } from "./process-marker.ts";
@@ -77,38 +78,33 @@ function tryStatfs(path: string): number | undefined {
   }
 }
 
+/** The folder that stands at the root's path now, and what runs in it. */
+interface Standing {
+  readonly top: Descriptor;
+  readonly identity: RootHandle["identity"];
+  readonly context: RootContext;
+  readonly closing: AbortController;
+}
+
 class LinuxRoot implements RootHandle {
   readonly containment = "kernel";
   readonly ignoresCase: boolean;
-  readonly identity: { readonly device: bigint; readonly inode: bigint };
   readonly swept: Promise<number>;
   readonly #absolutePath: string;
-  readonly #top: Descriptor;
-  readonly #context: RootContext;
-  readonly #closing = new AbortController();
+  readonly #options: RootOptions;
+  #standing: Standing;
   #ending: Promise<void> | undefined;
 
   constructor(absolutePath: string, top: Descriptor, options: RootOptions) {
     this.#absolutePath = absolutePath;
-    this.#top = top;
-    const stats = top.stat();
-    this.identity = { device: stats.dev, inode: stats.ino };
+    this.#options = options;
+    this.#standing = stand(top, options);
     this.ignoresCase = caseIgnoring.has(tryStatfs(top.path) ?? 0);
-    this.#context = {
-      start: { top, realPath: realpathSync(top.path), followSymlinks: options.followSymlinks ?? false },
-      allowHardLinks: options.allowHardLinks ?? false,
-      hooks: options.hooks ?? {},
-      locks: new PathLocks(),
-      marker: readOwnMarker(),
-      stages: new Set(),
-      signal: this.#closing.signal,
-    };
-    this.swept = options.sweep === true ? sweep(this.#context).catch(() => 0) : Promise.resolve(0);
+    this.swept = options.sweep === true ? sweep(this.#standing.context).catch(() => 0) : Promise.resolve(0);
   }
 
-  isInPlace(): boolean {
-    const stats = statSync(this.#absolutePath, { bigint: true, throwIfNoEntry: false });
-    return stats?.ino === this.identity.inode && stats.dev === this.identity.device;
+  get identity(): RootHandle["identity"] {
+    return this.#standing.identity;
   }
 
   async stat(path: WorkspacePath, options: OperationOptions = {}): Promise<Entry> {
@@ -147,20 +143,54 @@ class LinuxRoot implements RootHandle {
     return walk(this.#use(), path, options);
   }
 
+  async makeLink(path: WorkspacePath, target: string, options: MakeLinkOptions = {}): Promise<Entry> {
+    return makeLink(this.#use(), { ...options, path, target });
+  }
+
+  /** Each operation begins here: it looks whether the folder is still the one that its path names. */
   #use(): RootContext {
-    this.#closing.signal.throwIfAborted();
-    return this.#context;
+    if (this.#ending) throw closed();
+    const stats = statSync(this.#absolutePath, { bigint: true, throwIfNoEntry: false });
+    const { identity } = this.#standing;
+    if (stats?.ino !== identity.inode || stats.dev !== identity.device) this.#replace();
+    return this.#standing.context;
+  }
+
+  #replace(): void {
+    const old = this.#standing;
+    this.#standing = stand(openRootFolder(this.#absolutePath), this.#options);
+    leave(old, pathChanged(rootPath)).catch(() => undefined);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#ending ??= this.#end();
+    this.#ending ??= leave(this.#standing, closed());
     await this.#ending;
-  }
-
-  async #end(): Promise<void> {
-    this.#closing.abort(new Fault("CANCELLED", "the workspace's folder was closed"));
     await this.swept;
-    await Promise.allSettled([...this.#context.stages].map((stage) => stage[Symbol.asyncDispose]()));
-    this.#top[Symbol.dispose]();
   }
+}
+
+function stand(top: Descriptor, options: RootOptions): Standing {
+  const closing = new AbortController();
+  const { dev, ino } = top.stat();
+  const context: RootContext = {
+    start: { top, realPath: realpathSync(top.path), followSymlinks: options.followSymlinks ?? false },
+    allowHardLinks: options.allowHardLinks ?? false,
+    hooks: options.hooks ?? {},
+    locks: new PathLocks(),
+    marker: readOwnMarker(),
+    stages: new Set(),
+    signal: closing.signal,
+  };
+  return { top, identity: { device: dev, inode: ino }, context, closing };
+}
+
+/** Ends what runs in a folder. Whatever still looks at its top afterwards finds it closed, never another folder. */
+async function leave({ top, context, closing }: Standing, reason: Fault): Promise<void> {
+  closing.abort(reason);
+  await Promise.allSettled([...context.stages].map((stage) => stage[Symbol.asyncDispose]()));
+  top[Symbol.dispose]();
+}
+
+function closed(): Fault {
+  return new Fault("CANCELLED", "the workspace's folder was closed");
 }

@@ -1,18 +1,27 @@
-import { linkSync, mkdirSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
+import { linkSync, mkdirSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { Fault } from "../../fault/fault.ts";
-import { isBeneath, type WorkspacePath } from "../../names/workspace-path.ts";
+import {
+  baseName,
+  isBeneath,
+  pathNames,
+  relativePath,
+  rootPath,
+  type WorkspacePath,
+} from "../../names/workspace-path.ts";
 import {
   alreadyExists,
   notFound,
   pathChanged,
+  pathEscapes,
   rootFault,
   rootRefused,
   unsupportedType,
 } from "../refusals.ts";
-import type { Entry, MakeFolderOptions, MoveOptions } from "../root-handle.ts";
+import type { Entry, MakeFolderOptions, MakeLinkOptions, MoveOptions } from "../root-handle.ts";
+import { createStagedName } from "../staged-name.ts";
 import { announce, isSameThing, type RootContext, toEntry } from "./context.ts";
-import { at, type Descriptor, kindOf, openFolder, statEntry } from "./descriptor.ts";
+import { at, type Descriptor, kindOf, openFolder, readLink, statEntry } from "./descriptor.ts";
 import { prepareParent, removeMade, requireUsableName } from "./parents.ts";
 import { findPlace, type Place } from "./place.ts";
 
@@ -108,7 +117,7 @@ export function makeFolder(context: RootContext, path: WorkspacePath, options: M
     createParents: options.parents ?? false,
     check: options.check,
   });
-  const name = parent.canonicalPath.slice(parent.canonicalPath.lastIndexOf("/") + 1);
+  const name = baseName(parent.canonicalPath);
   announce(context, "make-folder", path);
   try {
     makeOne(parent.folder, name, { ...options, path });
@@ -131,5 +140,65 @@ function makeOne(
     if (errnoOf(error) !== "EEXIST") throw error;
     const isFolder = statEntry(folder, name)?.isDirectory() === true;
     if (options.allowExisting !== true || !isFolder) throw alreadyExists(options.path);
+  }
+}
+
+/** What `makeLink` takes: the link, its text, and the options. */
+export interface LinkToMake extends MakeLinkOptions {
+  readonly path: WorkspacePath;
+  readonly target: string;
+}
+
+/** `RootHandle.makeLink`. */
+export function makeLink(context: RootContext, link: LinkToMake): Entry {
+  const { path, target } = link;
+  if (path === "") throw alreadyExists(path);
+  requireInside(link);
+  using parent = prepareParent(context, path, { createParents: false, check: link.check });
+  const name = baseName(parent.canonicalPath);
+  announce(context, "make-link", path);
+  try {
+    if (!hasLink(parent.folder, name, target)) linkTo(context, parent.folder, { ...link, name });
+    const stats = statEntry(parent.folder, name);
+    if (stats) return toEntry(path, stats, { canonicalPath: parent.canonicalPath, linkTarget: target });
+  } catch (error) {
+    throw rootFault(error, path);
+  }
+  throw pathChanged(path);
+}
+
+/** By its text alone: what stands on the way may come later, and no link is ever followed without being judged again. */
+function requireInside({ path, target, within }: LinkToMake): void {
+  const top = within ?? rootPath;
+  if (!isBeneath(path, top)) throw new Error("the link does not lie beneath its folder");
+  if (target === "" || target.includes("\0") || target.startsWith("/")) throw pathEscapes(path);
+  let depth = pathNames(relativePath(path, top)).length - 1;
+  for (const name of target.split("/")) {
+    if (name === "" || name === ".") continue;
+    depth += name === ".." ? -1 : 1;
+    if (depth < 0) throw pathEscapes(path);
+  }
+}
+
+function hasLink(folder: Descriptor, name: string, target: string): boolean {
+  return statEntry(folder, name)?.isSymbolicLink() === true && readLink(folder, name) === target;
+}
+
+function linkTo(
+  context: RootContext,
+  folder: Descriptor,
+  link: LinkToMake & { readonly name: string },
+): void {
+  const { name, path, target } = link;
+  const old = statEntry(folder, name);
+  if (!old) return symlinkSync(target, at(folder, name));
+  if (!old.isSymbolicLink() || link.replace !== true) throw alreadyExists(path);
+  const staged = createStagedName(context.marker);
+  symlinkSync(target, at(folder, staged));
+  try {
+    renameSync(at(folder, staged), at(folder, name));
+  } catch (error) {
+    unlinkSync(at(folder, staged));
+    throw error;
   }
 }

@@ -8,6 +8,7 @@ import {
   futimes,
   linkSync,
   renameSync,
+  statfsSync,
   unlinkSync,
   write,
 } from "node:fs";
@@ -38,6 +39,8 @@ const fsyncAsync = promisify(fsync);
 const fchmodAsync = promisify(fchmod);
 const futimesAsync = promisify(futimes);
 
+/** Smaller files are not worth the question how much room there is. */
+const spaceAskedFrom = 1024 * 1024;
 /** Waits before the next try of a rename that was refused for the moment. */
 const retryAfterMs = [20, 80, 320];
 const passingErrnos = new Set(["EPERM", "EBUSY", "EACCES"]);
@@ -55,6 +58,7 @@ export function stageWrite(context: RootContext, path: WorkspacePath, options: S
     announce(context, "write", path);
     const target = { folder: parent.folder, name: baseName(parent.canonicalPath), path };
     requirePossible(options.precondition, inspectTarget(context, target), path);
+    requireSpace(target, options.announcedBytes);
     const staged = new Stage({ context, target, parent, options });
     context.stages.add(staged);
     return staged;
@@ -63,6 +67,15 @@ export function stageWrite(context: RootContext, path: WorkspacePath, options: S
     removeMade(context, parent.made);
     throw rootFault(error, path);
   }
+}
+
+function requireSpace({ folder, path }: Target, announcedBytes: number | undefined): void {
+  if (announcedBytes === undefined || announcedBytes < spaceAskedFrom) return;
+  const { bavail, bsize } = statfsSync(folder.path);
+  if (bavail * bsize >= announcedBytes) return;
+  throw new Fault("DISK_FULL", `${path} has no room on the disk`, {
+    details: { path, limit: bavail * bsize, actual: announcedBytes, errno: "ENOSPC" },
+  });
 }
 
 interface StageParts {
@@ -292,8 +305,8 @@ class Stage implements StagedFile {
   }
 
   #requireOpen(): void {
-    if (this.#state !== "open") throw new Error("the staged file was committed or discarded");
     this.#context.signal.throwIfAborted();
+    if (this.#state !== "open") throw new Error("the staged file was committed or discarded");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

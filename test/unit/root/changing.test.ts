@@ -3,6 +3,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   symlinkSync,
   writeFileSync,
@@ -158,6 +159,34 @@ describe("making folders", () => {
     expect(await faultOf(temp.root.makeFolder(p("b/c")))).toMatchObject({ code: "NOT_FOUND" });
     await temp.root.makeFolder(p("b/c"), { parents: true });
     expect(readdirSync(join(temp.dir, "b"))).toEqual(["c"]);
+  });
+});
+
+describe("making links", () => {
+  test("keeps their text, and is refused where it leads out", async () => {
+    await using temp = await openTempRoot((dir) => {
+      mkdirSync(join(dir, "sub"));
+      writeFileSync(join(dir, "file"), "");
+    });
+    expect(await temp.root.makeLink(p("sub/up"), "../file")).toMatchObject({
+      kind: "link",
+      linkTarget: "../file",
+    });
+    expect(readlinkSync(join(temp.dir, "sub/up"))).toBe("../file");
+    await temp.root.makeLink(p("sub/up"), "../file");
+    expect(await faultOf(temp.root.makeLink(p("sub/up"), "other"))).toMatchObject({ code: "ALREADY_EXISTS" });
+    await temp.root.makeLink(p("sub/up"), "other", { replace: true });
+    expect(readlinkSync(join(temp.dir, "sub/up"))).toBe("other");
+    for (const target of ["/etc", "../../outside", "../x/../../outside", ""]) {
+      expect(await faultOf(temp.root.makeLink(p("sub/bad"), target))).toMatchObject({ code: "PATH_ESCAPES" });
+    }
+    expect(await faultOf(temp.root.makeLink(p("sub/bad"), "../x", { within: p("sub") }))).toMatchObject({
+      code: "PATH_ESCAPES",
+    });
+    expect(await faultOf(temp.root.makeLink(p("file"), "x", { replace: true }))).toMatchObject({
+      code: "ALREADY_EXISTS",
+    });
+    expect(readdirSync(join(temp.dir, "sub"))).toEqual(["up"]);
   });
 });
 

@@ -1,5 +1,13 @@
 import { execFileSync } from "node:child_process";
-import { appendFileSync, linkSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { faultOf, openTempRoot, p, readAll, summary, walkAll } from "./temp-root.ts";
@@ -368,13 +376,20 @@ describe("a walk", () => {
   });
 });
 
-test("a root tells whether it still stands in its place", async () => {
-  await using temp = await openTempRoot();
-  expect(temp.root.isInPlace()).toBe(true);
-  renameSync(temp.dir, `${temp.dir}-moved`);
-  expect(temp.root.isInPlace()).toBe(false);
+test("a root is the folder that stands at its path, and what ran in the one before ends", async () => {
+  await using temp = await openTempRoot((dir) => writeFileSync(join(dir, "old"), ""));
+  const { identity } = temp.root;
+  await using staged = await temp.root.stageWrite(p("half"));
+  renameSync(temp.dir, join(temp.outside, "moved"));
+  expect(await faultOf(temp.root.stat(p("old")))).toMatchObject({ code: "NOT_FOUND" });
   mkdirSync(temp.dir);
-  expect(temp.root.isInPlace()).toBe(false);
+  writeFileSync(join(temp.dir, "new"), "");
+  expect((await temp.root.list(p(""))).entries.map((entry) => entry.path)).toEqual(["new"]);
+  expect(temp.root.identity).not.toEqual(identity);
+  expect(await faultOf(staged.commit({ precondition: { kind: "any" } }))).toMatchObject({
+    code: "PATH_CHANGED",
+  });
+  expect(readdirSync(join(temp.outside, "moved"))).toEqual(["old"]);
 });
 
 test("a closed root does nothing more", async () => {

@@ -1,0 +1,69 @@
+import { Fault } from "../../shared/fault/fault.ts";
+
+/** A folder that this machine exports, and what of it may be done. */
+export interface ExportSettings {
+  readonly name: string;
+  /** Absolute. */
+  readonly dir: string;
+  /** What may be read, by glob. */
+  readonly read: readonly string[];
+  /** What may be written, by glob; none: nothing. */
+  readonly write: readonly string[];
+  /** What is neither read nor written, by glob, besides the built-in list; `!GLOB` takes a built-in one out. */
+  readonly deny: readonly string[];
+  /** Whether what may be written may also be removed. */
+  readonly remove: boolean;
+  /** Whether what may be written may also be renamed. */
+  readonly move: boolean;
+  /** Whether folders may be made where may be written. */
+  readonly mkdir: boolean;
+  readonly followSymlinks: boolean;
+  readonly allowHardLinks: boolean;
+  /** The largest file that is read or written, in bytes; undefined: any. */
+  readonly maxFileBytes: number | undefined;
+}
+
+/** What no export shows unless its settings say so: secrets by their usual names. */
+export const deniedByDefault: readonly string[] = [
+  "**/.ssh/**",
+  "**/.gnupg/**",
+  "**/*.pem",
+  "**/*.key",
+  "**/id_*",
+  "**/.env*",
+  "**/.npmrc",
+  "**/.netrc",
+  "**/.aws/**",
+  "**/.kube/**",
+];
+
+/** What no export lets change unless its settings say so. */
+export const notWrittenByDefault: readonly string[] = ["**/.git/**"];
+
+/** The deny globs in force: the built-in ones but those taken out, then the settings' own. */
+export interface DenyLists {
+  /** For every operation. */
+  readonly all: readonly string[];
+  /** For operations that change something, besides those for every operation. */
+  readonly changes: readonly string[];
+}
+
+/** Resolves `deny` against the built-in lists; `!GLOB` that names no built-in glob is `INVALID_ARGUMENT`. */
+export function resolveDeny(deny: readonly string[]): DenyLists {
+  const builtIn = new Set([...deniedByDefault, ...notWrittenByDefault]);
+  const taken = new Set(deny.filter((entry) => entry.startsWith("!")).map((entry) => entry.slice(1)));
+  for (const glob of taken) {
+    if (builtIn.has(glob)) continue;
+    throw new Fault("INVALID_ARGUMENT", `!${glob} takes out a deny glob that is not built in`, {
+      details: { field: "deny" },
+      hint: `the built-in ones are ${[...builtIn].join(" ")}`,
+    });
+  }
+  return {
+    all: [
+      ...deniedByDefault.filter((glob) => !taken.has(glob)),
+      ...deny.filter((entry) => !entry.startsWith("!")),
+    ],
+    changes: notWrittenByDefault.filter((glob) => !taken.has(glob)),
+  };
+}

@@ -1,0 +1,83 @@
+import { Fault } from "../../shared/fault/fault.ts";
+import { createGlobSet, type GlobSet } from "../../shared/names/glob.ts";
+import { findDenyingItself, judgePath, type PathDecision } from "../../shared/names/path-rules.ts";
+import { isBeneath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { type ExportSettings, resolveDeny } from "./export-settings.ts";
+
+/** What is to be done with a path: each a permission of its own. */
+export type FileOperation = "read" | "write" | "remove" | "move" | "mkdir";
+
+/** What this machine says of an operation. */
+export interface FileDecision extends PathDecision {
+  readonly side: "node";
+}
+
+/** The machine's own word on its files, judged on requested and canonical paths alike. */
+export interface FilePolicy {
+  /** What is said of `operation` on `path`. */
+  judge(operation: FileOperation, path: WorkspacePath): FileDecision;
+  /** Fails with `POLICY_DENIED` unless it is allowed. */
+  require(operation: FileOperation, path: WorkspacePath): void;
+  /** Whether a deny covers the path itself: it is then in no listing. Folders above it are taken as judged. */
+  isHidden(path: WorkspacePath): boolean;
+}
+
+/** What a policy is made of besides the settings. */
+export interface FilePolicyOptions {
+  /** The volume takes upper and lower case for one. */
+  readonly ignoresCase?: boolean;
+  /** Folders that stay closed whatever the settings say: this program's own state. */
+  readonly closed?: readonly WorkspacePath[];
+}
+
+/** Compiles the settings; a malformed glob is `INVALID_ARGUMENT`, and so is a deny that does not deny. */
+export function createFilePolicy(settings: ExportSettings, options: FilePolicyOptions = {}): FilePolicy {
+  const lists = resolveDeny(settings.deny);
+  const foldCase = options.ignoresCase ?? false;
+  const compile = (patterns: readonly string[], field: string): GlobSet =>
+    createGlobSet(patterns, { foldCase, field });
+  const denyAll = compile(lists.all.map(compose), "deny");
+  const denyChanges = compile([...lists.all, ...lists.changes].map(compose), "deny");
+  const readRules = { deny: denyAll, ask: "off", allow: compile(settings.read, "read") } as const;
+  const changeRules = { deny: denyChanges, ask: "off", allow: compile(settings.write, "write") } as const;
+  const closed = options.closed ?? [];
+
+  const judge = (operation: FileOperation, path: WorkspacePath): FileDecision => {
+    const side = "node";
+    if (closed.some((folder) => isBeneath(path, folder)))
+      return { decision: "deny", rule: "own_state", side };
+    const decision = judgePath(operation === "read" ? readRules : changeRules, path);
+    if (decision.decision !== "allow" || operation === "read" || operation === "write")
+      return { ...decision, side };
+    return settings[operation] ? { ...decision, side } : { decision: "deny", rule: `${operation}_off`, side };
+  };
+  return {
+    judge,
+    require: (operation, path) => {
+      const decision = judge(operation, path);
+      if (decision.decision !== "allow") throw denied(operation, path, decision);
+    },
+    isHidden: (path) => closed.includes(path) || findDenyingItself(denyAll, path) !== undefined,
+  };
+}
+
+const compose = (pattern: string): string => pattern.normalize("NFC");
+
+function denied(operation: FileOperation, path: WorkspacePath, { rule, nearest, side }: FileDecision): Fault {
+  const what = path === "" ? "the workspace's root" : path;
+  return new Fault("POLICY_DENIED", `this machine does not allow to ${operation} ${what}`, {
+    details: { rule, side, path, ...(nearest === undefined ? {} : { nearest }) },
+    ...hintFor(operation, rule, nearest),
+  });
+}
+
+function hintFor(
+  operation: FileOperation,
+  rule: string,
+  nearest: string | undefined,
+): { readonly hint?: string } {
+  if (nearest !== undefined) return { hint: `the nearest rule of the workspace is ${nearest}` };
+  if (rule !== "no_allow") return {};
+  const list = operation === "read" ? "read" : "write";
+  return { hint: `add a glob to ${list} of the workspace in the node's configuration` };
+}
