@@ -1,0 +1,83 @@
+import { isNode, LineCounter, parseDocument, type Document } from "yaml";
+import { z } from "zod";
+import { Fault } from "../../shared/fault/fault.ts";
+import type { NodeProfile } from "../pairing/nodes.ts";
+
+/** What a scope allows and denies. Without `allow` it restricts nothing; with an empty one it allows nothing. */
+export interface ToolLists {
+  readonly profile?: NodeProfile | undefined;
+  readonly allow?: readonly string[] | undefined;
+  readonly deny?: readonly string[] | undefined;
+}
+
+/** The content of a policy file. */
+export interface PolicyRules {
+  /** For everyone. */
+  readonly tools?: ToolLists | undefined;
+  /** By the agent's name. */
+  readonly agents?: Readonly<Record<string, ToolLists>> | undefined;
+  /** By the node's alias. */
+  readonly nodes?: Readonly<Record<string, ToolLists>> | undefined;
+}
+
+const entry = z.string().trim().min(1).max(200);
+const lists = z.strictObject({
+  profile: z.enum(["read", "work", "full"]).optional(),
+  allow: z.array(entry).max(10_000).optional(),
+  deny: z.array(entry).max(10_000).optional(),
+});
+const named = z.record(z.string().min(1).max(64), lists);
+const shape = z.strictObject({
+  tools: lists.omit({ profile: true }).strict().optional(),
+  agents: named.optional(),
+  nodes: named.optional(),
+});
+
+/** A policy file that was read. */
+export interface PolicyText {
+  /** For messages: the file's name. */
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The rules of a policy file; a mistake is `INVALID_ARGUMENT` with `details.field` and `details.line`. */
+export function parsePolicy({ name, text }: PolicyText): PolicyRules {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
+  const [flaw] = document.errors;
+  if (flaw)
+    throw mistake(name, { field: "", line: lines.linePos(flaw.pos[0]).line, why: firstLine(flaw.message) });
+  const content: unknown = document.toJS({ maxAliasCount: 0 }) ?? {};
+  const parsed = shape.safeParse(content);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const unknownKey = issue?.code === "unrecognized_keys" ? issue.keys[0] : undefined;
+  const path = [...(issue?.path ?? []), ...(unknownKey === undefined ? [] : [unknownKey])];
+  const why = unknownKey === undefined ? (issue?.message ?? "is not as it should be") : "is not known here";
+  throw mistake(name, { field: path.join("."), line: findLine(document, path, lines), why });
+}
+
+interface Mistake {
+  readonly field: string;
+  readonly line: number;
+  readonly why: string;
+}
+
+function mistake(name: string, { field, line, why }: Mistake): Fault {
+  const what = field === "" ? "" : `${field}: `;
+  return new Fault("INVALID_ARGUMENT", `${name}, line ${line}: ${what}${why}`, {
+    details: { file: name, field, line },
+  });
+}
+
+function findLine(document: Document, path: readonly PropertyKey[], lines: LineCounter): number {
+  for (let length = path.length; length > 0; length -= 1) {
+    const at = document.getIn(path.slice(0, length), true);
+    if (isNode(at) && at.range) return lines.linePos(at.range[0]).line;
+  }
+  return 1;
+}
+
+function firstLine(text: string): string {
+  return (text.split("\n")[0] ?? "").slice(0, 200);
+}

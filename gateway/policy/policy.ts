@@ -1,0 +1,168 @@
+import type { ToolEffect } from "../../shared/core-tools/core-tools.ts";
+import type { NodeProfile } from "../pairing/nodes.ts";
+import { parsePolicy, type PolicyRules, type PolicyText, type ToolLists } from "./policy-file.ts";
+import { findAllowing, findDenying, toCanonicalName, type NamedTool } from "./tool-names.ts";
+
+/** What is asked about a node, as far as policy goes by it. */
+export interface PolicyNode {
+  readonly alias: string;
+  readonly profile: NodeProfile;
+}
+
+/** Whether an agent may use a tool. */
+export interface ToolQuestion {
+  readonly agent: string;
+  /** The node that runs it; absent for the gateway's own. */
+  readonly node?: PolicyNode | undefined;
+  /** The name that it is listed under. */
+  readonly name: string;
+  /** Its owner's own name for it. */
+  readonly ownName: string;
+  readonly effect: ToolEffect;
+}
+
+/** An operation on files. */
+export type FileVerb = "list" | "read" | "write" | "remove" | "move" | "mkdir";
+
+/** Whether an agent may do something with files of a node. */
+export interface FileQuestion {
+  readonly agent: string;
+  readonly node: PolicyNode;
+  readonly verb: FileVerb;
+  /** The path in the workspace. */
+  readonly path: string;
+}
+
+/** What policy says, and by which rule. */
+export interface PolicyDecision {
+  readonly decision: "allow" | "deny" | "ask";
+  /** The rule that decided: `profile.read`, `agents.NAME.deny`, `tools.allow`, `nodes.ALIAS.deny`; `default` when none. */
+  readonly rule: string;
+  readonly side: "gateway";
+  /** For people; empty for allowed. */
+  readonly reason: string;
+  /** What would change it. */
+  readonly hint?: string;
+}
+
+/** The gateway's policy. It only ever narrows what a node offers, and the same code answers lists, calls and questions. */
+export interface Policy {
+  decideTool(question: ToolQuestion): PolicyDecision;
+  /** Never `ask`. */
+  decideFile(question: FileQuestion): PolicyDecision;
+}
+
+/** What `createPolicy` takes. */
+export interface PolicyOptions {
+  /** The agents of the gateway's configuration. */
+  readonly agents?: Readonly<Record<string, ToolLists>>;
+  /** The policy file, when there is one. */
+  readonly file?: PolicyText;
+}
+
+const allowed: PolicyDecision = { decision: "allow", rule: "default", side: "gateway", reason: "" };
+
+/** A policy made of configuration and file; a mistake in the file is `INVALID_ARGUMENT` with its line. */
+export function createPolicy(options: PolicyOptions = {}): Policy {
+  const rules: PolicyRules = options.file ? parsePolicy(options.file) : {};
+  const scopesOf = (agent: string, node: PolicyNode | undefined): readonly Scope[] => [
+    ...(node ? [{ name: "", lists: { profile: node.profile } }] : []),
+    { name: "tools", lists: rules.tools ?? {} },
+    ...(node ? [{ name: `nodes.${node.alias}`, lists: own(rules.nodes, node.alias) }] : []),
+    { name: `agents.${agent}`, lists: own(options.agents, agent) },
+    { name: `agents.${agent}`, lists: own(rules.agents, agent) },
+  ];
+  const decide = (question: ToolQuestion): PolicyDecision => {
+    const ownName = toCanonicalName(question.ownName);
+    const names = [toCanonicalName(question.name)];
+    if (question.node) names.push(`${question.node.alias}__${ownName}`);
+    const tool: Asked = { names, ownName, effect: question.effect, hasNode: question.node !== undefined };
+    let asks: PolicyDecision | undefined;
+    for (const scope of scopesOf(question.agent, question.node)) {
+      const verdict = judge(scope, tool, question);
+      if (verdict?.decision === "deny") return verdict;
+      asks ??= verdict;
+    }
+    return asks ?? allowed;
+  };
+  return {
+    decideTool: decide,
+    decideFile: ({ agent, node, verb }) => {
+      const [ownName, effect] = fileTools[verb];
+      return decide({ agent, node, name: ownName, ownName, effect });
+    },
+  };
+}
+
+/** File operations count as the core tool that does the same. */
+const fileTools: Readonly<Record<FileVerb, readonly [string, ToolEffect]>> = {
+  list: ["list", "read"],
+  read: ["read", "read"],
+  write: ["write", "write"],
+  remove: ["write", "write"],
+  move: ["write", "write"],
+  mkdir: ["write", "write"],
+};
+
+interface Scope {
+  /** Where the lists stand; empty for the node's own profile. */
+  readonly name: string;
+  readonly lists: ToolLists;
+}
+
+interface Asked extends NamedTool {
+  readonly effect: ToolEffect;
+  readonly hasNode: boolean;
+}
+
+function own(lists: Readonly<Record<string, ToolLists>> | undefined, name: string): ToolLists {
+  return lists && Object.hasOwn(lists, name) ? (lists[name] ?? {}) : {};
+}
+
+function judge(scope: Scope, tool: Asked, question: ToolQuestion): PolicyDecision | undefined {
+  const { profile, allow, deny } = scope.lists;
+  const said = question.name;
+  if (deny) {
+    const entry = findDenying(deny, tool);
+    if (entry !== undefined) {
+      return refuse(
+        `${scope.name}.deny`,
+        `${said} is denied by ${JSON.stringify(entry)} in ${scope.name}.deny`,
+      );
+    }
+  }
+  if (allow && findAllowing(allow, tool) === undefined) {
+    return refuse(`${scope.name}.allow`, `${said} is not in ${scope.name}.allow`);
+  }
+  return profile !== undefined && tool.hasNode ? judgeProfile(profile, scope.name, question) : undefined;
+}
+
+function judgeProfile(
+  profile: NodeProfile,
+  scope: string,
+  question: ToolQuestion,
+): PolicyDecision | undefined {
+  const alias = question.node?.alias ?? "";
+  const where = scope === "" ? `the profile ${profile} of node ${alias}` : `${scope}.profile (${profile})`;
+  const rule = scope === "" ? `profile.${profile}` : `${scope}.profile`;
+  if (profile === "read" && question.effect !== "read") {
+    const what = question.effect === "write" ? "writes nothing" : "runs no commands";
+    const hint =
+      scope === ""
+        ? `pair the node with another profile: fairlead invite --name ${alias} --profile work`
+        : `change ${scope}.profile in the gateway's policy`;
+    return { ...refuse(rule, `${where} ${what}`), hint };
+  }
+  if (profile !== "work" || question.effect !== "execute") return undefined;
+  return { decision: "ask", rule, side: "gateway", reason: `${where} asks a person for each command` };
+}
+
+function refuse(rule: string, reason: string): PolicyDecision {
+  return {
+    decision: "deny",
+    rule,
+    side: "gateway",
+    reason,
+    hint: `change ${rule} in the gateway's policy`,
+  };
+}
