@@ -1,0 +1,325 @@
+import { randomBytes } from "node:crypto";
+import { Fault } from "../../shared/fault/fault.ts";
+import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
+import type { Store } from "../store/store.ts";
+import type { ApprovalsTable } from "../store/tables.ts";
+
+/** How far an approval is. `used`: it was allowed and its call went on. */
+export type ApprovalState = "waiting" | "allowed" | "denied" | "expired" | "cancelled" | "used";
+
+/** Something that waits, or waited, for a person. */
+export interface Approval {
+  readonly id: string;
+  readonly state: ApprovalState;
+  readonly title: string;
+  /** What the answer covers, in full. */
+  readonly detail: string;
+  readonly agent: string;
+  readonly sessionId: string | undefined;
+  readonly nodeId: string | undefined;
+  readonly rule: string;
+  /** Digest of what the answer covers. */
+  readonly digest: string;
+  readonly askedAt: number;
+  readonly expiresAt: number;
+  readonly decidedBy: string;
+}
+
+/** What a person is asked. */
+export interface ApprovalQuestion {
+  /** One line. */
+  readonly title: string;
+  /** What the answer covers, in full. */
+  readonly detail: string;
+  readonly agent: string;
+  readonly sessionId?: string | undefined;
+  readonly nodeId?: string | undefined;
+  readonly rule: string;
+  /** Digest over everything that the answer covers: another call has another. */
+  readonly digest: string;
+}
+
+/** How an answer is waited for. */
+export interface AskOptions {
+  readonly signal: AbortSignal;
+  /** Do not wait: `APPROVAL_REQUIRED` with the id, and the approval stays open for a repeat of the same call. */
+  readonly noWait?: boolean;
+  /** How long to wait, in milliseconds: 120 s by default, 10 min at most. */
+  readonly timeoutMs?: number;
+}
+
+/** What waits for people. Rows outlive the gateway's process; who waits does not. */
+export interface Approvals {
+  /** The id of the approval that allows it, or `APPROVAL_REQUIRED`, `APPROVAL_DENIED`, `APPROVAL_EXPIRED`. */
+  ask(question: ApprovalQuestion, options: AskOptions): Promise<string>;
+  /** Those that wait, or all, oldest first. */
+  list(options?: { readonly all?: boolean }): Promise<readonly Approval[]>;
+  /**
+   * Answers one, named by its id or a prefix that fits one only. The same answer again is as good; another one is
+   * `CONFLICT` with the stored decision and who made it; `NOT_FOUND`, `INVALID_ARGUMENT` (several fit),
+   * `APPROVAL_EXPIRED` when nobody can use the answer any more.
+   */
+  decide(id: string, answer: { readonly allow: boolean; readonly by: string }): Promise<Approval>;
+}
+
+/** What approvals stand on. */
+export interface ApprovalsOptions {
+  readonly store: Pick<Store, "db">;
+  readonly clock: Clock;
+  /** How long a call waits for a person that does not say, in milliseconds; 120 s by default. */
+  readonly waitMs?: number;
+}
+
+/** Bounds of approvals. */
+export const approvalLimits = {
+  waitMs: 120_000,
+  maxWaitMs: 600_000,
+  openMs: 7 * 24 * 60 * 60 * 1_000,
+  titleCharacters: 80,
+  detailCharacters: 16_384,
+} as const;
+
+/** The approvals of a store. */
+export function createApprovals(options: ApprovalsOptions): Approvals {
+  return new StoredApprovals(options);
+}
+
+class StoredApprovals implements Approvals {
+  readonly #store: Pick<Store, "db">;
+  readonly #clock: Clock;
+  readonly #waitMs: number;
+  readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
+
+  constructor(options: ApprovalsOptions) {
+    this.#store = options.store;
+    this.#clock = options.clock;
+    this.#waitMs = options.waitMs ?? approvalLimits.waitMs;
+  }
+
+  async ask(question: ApprovalQuestion, options: AskOptions): Promise<string> {
+    options.signal.throwIfAborted();
+    requireBounded(question);
+    const given = await this.#useAllowed(question.digest);
+    if (given !== undefined) return given;
+    if (options.noWait === true) throw required(await this.#openForLater(question));
+    const waitMs = Math.min(options.timeoutMs ?? this.#waitMs, approvalLimits.maxWaitMs);
+    const id = await this.#insert(question, waitMs);
+    const answered = Promise.withResolvers<void>();
+    this.#waiting.set(id, answered);
+    try {
+      return await this.#wait(id, { answered: answered.promise, waitMs, signal: options.signal });
+    } finally {
+      this.#waiting.delete(id);
+    }
+  }
+
+  async list(options: { readonly all?: boolean } = {}): Promise<readonly Approval[]> {
+    const now = this.#clock.now();
+    let query = this.#store.db
+      .selectFrom("approvals")
+      .selectAll()
+      .orderBy("asked_at")
+      .orderBy("id")
+      .limit(10_000);
+    if (options.all !== true) query = query.where("state", "=", "waiting").where("expires_at", ">", now);
+    return (await query.execute()).map((row) => toApproval(row, now));
+  }
+
+  async decide(id: string, answer: { readonly allow: boolean; readonly by: string }): Promise<Approval> {
+    const row = await this.#find(id);
+    const now = this.#clock.now();
+    const state = answer.allow ? "allowed" : "denied";
+    const changed = await this.#store.db
+      .updateTable("approvals")
+      .set({ state, decided_at: now, decided_by: answer.by })
+      .where("id", "=", row.id)
+      .where("state", "=", "waiting")
+      .where("expires_at", ">", now)
+      .executeTakeFirst();
+    const after = toApproval(await this.#find(row.id), now);
+    if (changed.numUpdatedRows > 0n) {
+      this.#waiting.get(row.id)?.resolve();
+      return after;
+    }
+    const stands = after.state === "used" ? "allowed" : after.state;
+    if (stands === state) return after;
+    if (stands === "expired" || stands === "cancelled") throw expired(after);
+    throw new Fault("CONFLICT", `the approval ${after.id} is ${stands} already, by ${after.decidedBy}`, {
+      details: { approvalId: after.id, actual: stands, expected: state, decidedBy: after.decidedBy },
+    });
+  }
+
+  /** Takes an answer that was given beforehand to exactly this; it counts once. */
+  async #useAllowed(digest: string): Promise<string | undefined> {
+    const row = await this.#store.db
+      .selectFrom("approvals")
+      .select("id")
+      .where("digest", "=", digest)
+      .where("state", "=", "allowed")
+      .where("expires_at", ">", this.#clock.now())
+      .orderBy("asked_at")
+      .executeTakeFirst();
+    return row && (await this.#use(row.id)) ? row.id : undefined;
+  }
+
+  async #use(id: string): Promise<boolean> {
+    const changed = await this.#store.db
+      .updateTable("approvals")
+      .set({ state: "used" })
+      .where("id", "=", id)
+      .where("state", "=", "allowed")
+      .executeTakeFirst();
+    return changed.numUpdatedRows > 0n;
+  }
+
+  /** One that stays open; the same question asked again finds it. */
+  async #openForLater(question: ApprovalQuestion): Promise<string> {
+    const open = await this.#store.db
+      .selectFrom("approvals")
+      .select("id")
+      .where("digest", "=", question.digest)
+      .where("state", "=", "waiting")
+      .where("expires_at", ">", this.#clock.now())
+      .executeTakeFirst();
+    return open?.id ?? (await this.#insert(question, approvalLimits.openMs));
+  }
+
+  async #insert(question: ApprovalQuestion, lifeMs: number): Promise<string> {
+    const id = randomBytes(8).toString("hex");
+    const now = this.#clock.now();
+    await this.#store.db
+      .insertInto("approvals")
+      .values({
+        id,
+        state: "waiting",
+        title: cut(question.title),
+        detail: question.detail,
+        agent: question.agent,
+        session_id: question.sessionId ?? null,
+        node_id: question.nodeId ?? null,
+        rule: question.rule,
+        digest: question.digest,
+        asked_at: now,
+        expires_at: now + lifeMs,
+        decided_at: null,
+        decided_by: null,
+      })
+      .execute();
+    return id;
+  }
+
+  async #wait(id: string, wait: Wait): Promise<string> {
+    const over = new AbortController();
+    try {
+      await raceSignal(
+        Promise.race([wait.answered, this.#clock.sleep(wait.waitMs, { signal: over.signal })]),
+        wait.signal,
+      );
+    } catch (error) {
+      await this.#finish(id, "cancelled");
+      throw error;
+    } finally {
+      over.abort();
+    }
+    const row = await this.#find(id);
+    if (row.state === "allowed" && (await this.#use(id))) return id;
+    if (row.state === "waiting") await this.#finish(id, "expired");
+    throw row.state === "denied"
+      ? denied(toApproval(row, this.#clock.now()))
+      : expired(toApproval(row, this.#clock.now()));
+  }
+
+  async #finish(id: string, state: "cancelled" | "expired"): Promise<void> {
+    await this.#store.db
+      .updateTable("approvals")
+      .set({ state })
+      .where("id", "=", id)
+      .where("state", "=", "waiting")
+      .execute();
+  }
+
+  async #find(id: string): Promise<ApprovalsTable> {
+    const prefix = id.toLowerCase();
+    const rows = /^[0-9a-f]{1,64}$/.test(prefix)
+      ? await this.#store.db
+          .selectFrom("approvals")
+          .selectAll()
+          .where("id", "like", `${prefix}%`)
+          .limit(20)
+          .execute()
+      : [];
+    const [row, ...more] = rows;
+    if (!row) {
+      throw new Fault("NOT_FOUND", `there is no approval ${id.slice(0, 64)}`, {
+        hint: "fairlead approvals ls",
+      });
+    }
+    if (more.length === 0) return row;
+    throw new Fault("INVALID_ARGUMENT", `several approvals begin with ${id}`, {
+      details: { field: "id", candidates: rows.map((candidate) => candidate.id) },
+    });
+  }
+}
+
+interface Wait {
+  readonly answered: Promise<void>;
+  readonly waitMs: number;
+  readonly signal: AbortSignal;
+}
+
+function requireBounded({ detail }: ApprovalQuestion): void {
+  if (detail.length <= approvalLimits.detailCharacters) return;
+  throw new Fault("TOO_LARGE", "what would have to be allowed is too long to be shown to a person", {
+    details: { limit: approvalLimits.detailCharacters, actual: detail.length },
+  });
+}
+
+const cutMark = "…[truncated]";
+
+function cut(title: string): string {
+  const limit = approvalLimits.titleCharacters;
+  return title.length <= limit ? title : `${title.slice(0, limit - cutMark.length)}${cutMark}`;
+}
+
+function toApproval(row: ApprovalsTable, now: number): Approval {
+  const lapsed = row.state === "waiting" && row.expires_at <= now;
+  return {
+    id: row.id,
+    state: lapsed ? "expired" : (row.state as ApprovalState),
+    title: row.title,
+    detail: row.detail,
+    agent: row.agent,
+    sessionId: row.session_id ?? undefined,
+    nodeId: row.node_id ?? undefined,
+    rule: row.rule,
+    digest: row.digest,
+    askedAt: row.asked_at,
+    expiresAt: row.expires_at,
+    decidedBy: row.decided_by ?? "",
+  };
+}
+
+function required(id: string): Fault {
+  return new Fault("APPROVAL_REQUIRED", "a person must allow this first", {
+    hint: `fairlead approvals allow ${id}, then repeat the call`,
+    details: { approvalId: id },
+  });
+}
+
+function denied(approval: Approval): Fault {
+  return new Fault(
+    "APPROVAL_DENIED",
+    `${approval.decidedBy} denied it; this request is closed and is not to be repeated`,
+    {
+      details: { approvalId: approval.id, decidedBy: approval.decidedBy },
+    },
+  );
+}
+
+function expired(approval: Approval): Fault {
+  const reason = approval.state === "cancelled" ? "cancelled" : "timeout";
+  return new Fault("APPROVAL_EXPIRED", "nobody answered in time", {
+    hint: "repeat the call, and answer with fairlead approvals allow ID",
+    details: { approvalId: approval.id, reason },
+  });
+}
