@@ -1,0 +1,158 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { findFault, Fault, isFault } from "../../shared/fault/fault.ts";
+import { Tools as NodeTools, type ToolAnswer } from "../../shared/gen/fairlead/v1/tools_pb.ts";
+import type { WorkspaceHandle, WorkspaceRegistry } from "../files/registry.ts";
+import { workspaceUnavailable } from "../files/unavailable.ts";
+import type { Links } from "../link/links.ts";
+import type { Caller } from "./caller.ts";
+import type { SurfaceTool } from "./surface.ts";
+import type { CallPart, ToolContentPart } from "./tool-result.ts";
+
+/** What an execution stands on. */
+export interface ExecuteParts {
+  readonly links: Pick<Links, "get">;
+  readonly workspaces: Pick<WorkspaceRegistry, "acquire">;
+}
+
+/** An admitted call. */
+export interface Execution {
+  readonly tool: SurfaceTool;
+  readonly arguments: JsonObject;
+  readonly approvalId: string;
+  readonly callId: string;
+  readonly signal: AbortSignal;
+  readonly deadlineMs: number;
+  readonly idempotencyKey?: string | undefined;
+  readonly traceparent?: string | undefined;
+}
+
+/** Runs an admitted call where its tool lives. */
+export async function* execute(
+  caller: Caller,
+  run: Execution,
+  parts: ExecuteParts,
+): AsyncGenerator<CallPart> {
+  const { host, node } = run.tool;
+  if (host) {
+    const answer = await host.run({ caller, arguments: run.arguments, signal: run.signal });
+    yield {
+      kind: "result",
+      result: { content: [{ type: "text", text: answer.text }], details: answer.details },
+    };
+    return;
+  }
+  if (!node) throw new Fault("TOOL_FAILED", `${run.tool.name} has nothing to run it`);
+  if (run.tool.owner === "core" && caller.session) {
+    yield* executeBound(caller.session, run, { ...parts, agent: caller.agent });
+    return;
+  }
+  // A prefixed tool acts on the session's workspace unless it says another, as far as it is that node's.
+  const isBound = caller.session?.nodeId === node.id;
+  yield* callNode(run, {
+    ...parts,
+    nodeId: node.id,
+    workspace: isBound ? (caller.session?.workspace ?? "") : "",
+    agent: caller.agent,
+    sessionId: caller.session?.id ?? "",
+  });
+}
+
+type BoundParts = ExecuteParts & { readonly agent: string };
+
+/** A core tool: on the bound workspace or not at all. */
+async function* executeBound(
+  session: NonNullable<Caller["session"]>,
+  run: Execution,
+  parts: BoundParts,
+): AsyncGenerator<CallPart> {
+  const shown = `${run.tool.node?.alias ?? session.nodeId}:/${session.workspace}`;
+  const handle = acquireBound(parts.workspaces, {
+    nodeId: session.nodeId,
+    workspace: session.workspace,
+    shown,
+  });
+  const signal = AbortSignal.any([run.signal, handle.signal]);
+  try {
+    yield* callNode(
+      { ...run, signal },
+      {
+        ...parts,
+        nodeId: session.nodeId,
+        workspace: session.workspace,
+        sessionId: session.id,
+      },
+    );
+    handle.check();
+  } catch (error) {
+    // Where the node went away, the workspace is what the session misses.
+    if (handle.signal.aborted && !run.signal.aborted && !isFault(error, "OUTCOME_UNKNOWN"))
+      throw handle.signal.reason;
+    throw error;
+  }
+}
+
+/** A session was opened on it, so a registry that does not know it has not heard of its node since it started. */
+function acquireBound(
+  workspaces: ExecuteParts["workspaces"],
+  ref: { readonly nodeId: string; readonly workspace: string; readonly shown: string },
+): WorkspaceHandle {
+  try {
+    return workspaces.acquire(ref);
+  } catch (error) {
+    if (!isFault(error, "NOT_FOUND")) throw error;
+    throw workspaceUnavailable("node_offline", { shown: ref.shown, cause: error });
+  }
+}
+
+interface NodeCall extends BoundParts {
+  readonly nodeId: string;
+  readonly workspace: string;
+  readonly sessionId: string;
+}
+
+async function* callNode(run: Execution, parts: NodeCall): AsyncGenerator<CallPart> {
+  const link = parts.links.get(parts.nodeId);
+  const client = link.client(NodeTools);
+  const call = {
+    name: run.tool.nodeName,
+    arguments: run.arguments,
+    workspace: parts.workspace,
+    sessionId: parts.sessionId,
+    agent: parts.agent,
+    approvalId: run.approvalId,
+  };
+  const options = {
+    signal: run.signal,
+    deadlineMs: run.deadlineMs,
+    callId: run.callId,
+    ...(run.idempotencyKey === undefined ? {} : { idempotencyKey: run.idempotencyKey }),
+    ...(run.traceparent === undefined ? {} : { traceparent: run.traceparent }),
+  };
+  const answers =
+    run.tool.description.callClass === "idempotent"
+      ? client.callIdempotent({ call }, options)
+      : client.call({ call }, options);
+  try {
+    for await (const { answer } of answers) {
+      const part = answer ? toPart(answer) : undefined;
+      if (part) yield part;
+    }
+  } catch (error) {
+    if (run.signal.aborted && !findFault(error, "OUTCOME_UNKNOWN")) throw run.signal.reason;
+    throw error;
+  }
+}
+
+function toPart({ part }: ToolAnswer): CallPart | undefined {
+  if (part.case === "output") {
+    const stream = part.value.stream === "stderr" ? "stderr" : "stdout";
+    return { kind: "output", stream, data: part.value.data };
+  }
+  if (part.case !== "result") return undefined;
+  const content = part.value.content.map((piece): ToolContentPart =>
+    piece.type === "image"
+      ? { type: "image", mediaType: piece.mediaType, data: piece.data }
+      : { type: "text", text: piece.text },
+  );
+  return { kind: "result", result: { content, details: part.value.details ?? {} } };
+}
