@@ -1,0 +1,68 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { Skill, Tool } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
+import type { SkillReason } from "../skills/catalogue-skill.ts";
+import type { SkillFilePart } from "../skills/resources.ts";
+import type { Explanation } from "../tools/explain.ts";
+import type { CallPart } from "../tools/tool-result.ts";
+import type { MemoryAnswer, MemoryFindings, MemoryLines, MemoryQuestion } from "./session-memory.ts";
+
+/** A tool as clients are told of it. */
+export type FaceTool = Omit<Tool, "$typeName" | "$unknown">;
+
+/** A skill as clients are told of it. */
+export type FaceSkill = Omit<Skill, "$typeName" | "$unknown" | "reasons"> & {
+  readonly reasons: readonly SkillReason[];
+};
+
+/** A call as a client asks for it. */
+export interface FaceCall {
+  readonly name: string;
+  readonly arguments: JsonObject;
+  readonly signal: AbortSignal;
+  /** Milliseconds that the tool may take. */
+  readonly deadlineMs?: number | undefined;
+  readonly idempotencyKey?: string | undefined;
+  readonly noWait?: boolean | undefined;
+  readonly traceparent?: string | undefined;
+}
+
+/** What of a session has changed. */
+export type FaceChangeKind = "tools" | "skills" | "memory" | "state";
+
+/** Something of a session that has changed. */
+export interface FaceChange {
+  readonly kind: FaceChangeKind;
+  /** The digest after the change; empty where there is none. */
+  readonly digest: string;
+}
+
+/**
+ * One session as its clients have it, in this process or behind a connection. Every method fails with `NOT_FOUND` once
+ * the session is closed.
+ */
+export interface SessionFace {
+  /** The session; empty for the operator's face. */
+  readonly sessionId: string;
+  /** In order of their names. */
+  listTools(options: {
+    readonly removed?: boolean;
+    readonly signal: AbortSignal;
+  }): Promise<{ readonly tools: readonly FaceTool[]; readonly surface: string }>;
+  /** Leaving early cancels the call. */
+  callTool(call: FaceCall): AsyncIterable<CallPart>;
+  explainTool(options: { readonly name: string; readonly signal: AbortSignal }): Promise<Explanation>;
+  /** In order of their names. */
+  listSkills(options: {
+    readonly signal: AbortSignal;
+  }): Promise<{ readonly skills: readonly FaceSkill[]; readonly snapshot: string }>;
+  readSkill(options: {
+    readonly name: string;
+    /** Relative to the skill's folder; empty for its instruction file. */
+    readonly path: string;
+    readonly signal: AbortSignal;
+  }): AsyncIterable<SkillFilePart>;
+  searchMemory(question: MemoryQuestion): Promise<MemoryFindings>;
+  getMemory(lines: MemoryLines): Promise<MemoryAnswer>;
+  /** What changes from now on; a slow reader gets one item for many of a kind. Ends when the session is closed. */
+  changes(options: { readonly signal: AbortSignal }): AsyncIterable<FaceChange>;
+}

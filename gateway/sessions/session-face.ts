@@ -1,0 +1,76 @@
+import type { CatalogueSkill } from "../skills/catalogue-skill.ts";
+import { operatorAgent, type Caller } from "../tools/caller.ts";
+import type { Removal, SurfaceTool } from "../tools/surface.ts";
+import type { Tools } from "../tools/tools.ts";
+import type { FaceSkill, FaceTool, SessionFace } from "./face.ts";
+import type { SessionMemory } from "./session-memory.ts";
+import type { SessionSkills } from "./session-skills.ts";
+import type { Sessions } from "./sessions.ts";
+import { watchChanges } from "./watch-changes.ts";
+
+/** What faces stand on. */
+export interface FaceParts {
+  readonly sessions: Pick<Sessions, "caller" | "changes">;
+  readonly tools: Tools;
+  readonly skills: SessionSkills;
+  readonly memory: SessionMemory;
+}
+
+/** The face of a session in this process; empty: that of the operator, who sees everything. */
+export function openLocalFace(sessionId: string, parts: FaceParts): SessionFace {
+  // Looked up for each request, so that nothing goes on once the session is closed.
+  const caller = async (): Promise<Caller> =>
+    sessionId === "" ? { agent: operatorAgent } : await parts.sessions.caller(sessionId);
+  return {
+    sessionId,
+    listTools: async ({ removed }) => {
+      const surface = await parts.tools.surface(await caller());
+      const shown = surface.tools.map(toTool);
+      const gone = removed === true ? surface.removed.map(toRemovedTool) : [];
+      return {
+        tools: [...shown, ...gone].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+        surface: surface.digest,
+      };
+    },
+    callTool: async function* callTool(call) {
+      yield* parts.tools.call(await caller(), call);
+    },
+    explainTool: async ({ name }) => await parts.tools.explain(await caller(), name),
+    listSkills: async () => {
+      const { skills, snapshot } = await parts.skills.list(await caller());
+      return { skills: skills.map(toSkill), snapshot };
+    },
+    readSkill: async function* readSkill(request) {
+      yield* parts.skills.read(await caller(), request);
+    },
+    searchMemory: async (question) => await parts.memory.search(await caller(), question),
+    getMemory: async (lines) => await parts.memory.get(await caller(), lines),
+    changes: ({ signal }) => watchChanges(caller, { ...parts, signal }),
+  };
+}
+
+function toTool({ name, owner, description, node }: SurfaceTool): FaceTool {
+  return {
+    name,
+    title: description.title,
+    description: description.description,
+    inputSchemaJson: JSON.stringify(description.inputSchema),
+    outputSchemaJson: "",
+    owner,
+    node: node?.alias ?? "",
+    effect: description.effect,
+    callClass: description.callClass,
+    state: "exposed",
+    rule: "",
+    reason: "",
+  };
+}
+
+function toRemovedTool({ candidate, rule, reason }: Removal): FaceTool {
+  return { ...toTool(candidate), state: "removed", rule, reason };
+}
+
+function toSkill(skill: CatalogueSkill): FaceSkill {
+  const { nodeId: _nodeId, ...shown } = skill;
+  return shown;
+}

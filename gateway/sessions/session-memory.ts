@@ -1,0 +1,142 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { Fault } from "../../shared/fault/fault.ts";
+import type {
+  SessionsGetMemoryResponseSchema,
+  SessionsSearchMemoryResponseSchema,
+} from "../../shared/gen/fairlead/v1/sessions_pb.ts";
+import { parseRemotePath } from "../../shared/names/remote-path.ts";
+import type { MemoryIndexState, MemoryWorkspace, MemoryWorkspaces } from "../memory/memory-workspace.ts";
+import { toAddress } from "../memory/memory-workspace.ts";
+import type { MemoryIndexes } from "../memory/memory.ts";
+import type { Nodes } from "../pairing/nodes.ts";
+import type { Policy } from "../policy/policy.ts";
+import type { Caller } from "../tools/caller.ts";
+
+/** What is searched for. */
+export interface MemoryQuestion {
+  readonly query: string;
+  /** `NODE:/NAME`; empty: the session's, or for the operator every one that may be read. */
+  readonly workspace?: string | undefined;
+  readonly limit?: number | undefined;
+  readonly waitFresh?: boolean | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Which lines of which file. */
+export interface MemoryLines {
+  /** `NODE:/NAME`; empty: the session's. */
+  readonly workspace?: string | undefined;
+  readonly path: string;
+  readonly from?: number | undefined;
+  readonly lines?: number | undefined;
+  readonly digest?: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** What a search found, as it is told to clients. */
+export type MemoryFindings = MessageInitShape<typeof SessionsSearchMemoryResponseSchema>;
+
+/** Lines of a memory file, as they are told to clients. */
+export type MemoryAnswer = MessageInitShape<typeof SessionsGetMemoryResponseSchema>;
+
+/** Memory as a caller sees it: no more than policy lets it read. */
+export interface SessionMemory {
+  search(caller: Caller, question: MemoryQuestion): Promise<MemoryFindings>;
+  get(caller: Caller, lines: MemoryLines): Promise<MemoryAnswer>;
+  status(caller: Caller, workspace?: string): Promise<readonly MemoryIndexState[]>;
+  changes(options: { readonly signal: AbortSignal }): AsyncIterable<unknown>;
+}
+
+/** What the memory of sessions stands on. */
+export interface SessionMemoryOptions {
+  readonly memory: MemoryIndexes;
+  readonly workspaces: Pick<MemoryWorkspaces, "list">;
+  readonly nodes: Pick<Nodes, "list" | "resolve">;
+  readonly policy: Pick<Policy, "decideFile">;
+}
+
+/** Memory of sessions over the indexes, narrowed by policy. */
+export function createSessionMemory(options: SessionMemoryOptions): SessionMemory {
+  const choose = (caller: Caller, wanted: string | undefined): Promise<readonly MemoryWorkspace[]> =>
+    chooseWorkspaces(caller, wanted ?? "", options);
+  return {
+    search: async (caller, { query, workspace, limit, waitFresh, signal }) => {
+      const chosen = await choose(caller, workspace);
+      const found = await options.memory.search({
+        query,
+        workspaceIds: chosen.map(({ id }) => id),
+        ...(limit === undefined || limit === 0 ? {} : { limit }),
+        waitFresh: waitFresh === true,
+        signal,
+      });
+      return { hits: [...found.hits], workspaces: [...found.workspaces] };
+    },
+    get: async (caller, { workspace, path, from, lines, digest, signal }) => {
+      const [chosen, ...more] = await choose(caller, workspace);
+      if (!chosen || more.length > 0) {
+        throw new Fault("INVALID_ARGUMENT", "say which workspace the file is in", {
+          hint: "name it as NODE:/NAME",
+          details: {
+            field: "workspace",
+            expected: [chosen, ...more].flatMap((one) => (one ? [toAddress(one)] : [])),
+          },
+        });
+      }
+      return await options.memory.get({
+        workspaceId: chosen.id,
+        path,
+        ...(from === undefined ? {} : { from }),
+        ...(lines === undefined ? {} : { lines }),
+        ...(digest === undefined || digest === "" ? {} : { digest }),
+        signal,
+      });
+    },
+    status: async (caller, workspace) => {
+      const chosen = await choose({ agent: caller.agent }, workspace);
+      return await options.memory.status(chosen.map(({ id }) => id));
+    },
+    changes: (watch) => options.memory.changes(watch),
+  };
+}
+
+async function chooseWorkspaces(
+  caller: Caller,
+  wanted: string,
+  options: SessionMemoryOptions,
+): Promise<readonly MemoryWorkspace[]> {
+  const all = options.workspaces.list();
+  const nodes = new Map((await options.nodes.list()).map((node) => [node.id, node]));
+  const judge = (one: MemoryWorkspace): ReturnType<Policy["decideFile"]> | undefined => {
+    const node = nodes.get(one.nodeId);
+    return node && options.policy.decideFile({ agent: caller.agent, node, verb: "read", path: "" });
+  };
+  if (wanted === "" && !caller.session) return all.filter((one) => judge(one)?.decision === "allow");
+  const place = wanted === "" ? boundPlace(caller) : await namedPlace(wanted, options.nodes);
+  const found = all.find((one) => one.nodeId === place.nodeId && one.name === place.name);
+  const verdict = found && judge(found);
+  if (!found || !verdict) {
+    throw new Fault("NOT_FOUND", `there is no workspace ${wanted === "" ? place.name : wanted} with memory`, {
+      hint: "fairlead memory status",
+      details: { field: "workspace" },
+    });
+  }
+  if (verdict.decision === "allow") return [found];
+  throw new Fault("POLICY_DENIED", verdict.reason, {
+    ...(verdict.hint === undefined ? {} : { hint: verdict.hint }),
+    details: { rule: verdict.rule, side: verdict.side },
+  });
+}
+
+interface Place {
+  readonly nodeId: string;
+  readonly name: string;
+}
+
+function boundPlace({ session }: Caller): Place {
+  return { nodeId: session?.nodeId ?? "", name: session?.workspace ?? "" };
+}
+
+async function namedPlace(wanted: string, nodes: Pick<Nodes, "resolve">): Promise<Place> {
+  const { node, workspace } = parseRemotePath(wanted, { field: "workspace" });
+  return { nodeId: (await nodes.resolve(node)).id, name: workspace };
+}
