@@ -54,7 +54,12 @@ export class OutputKeeper {
     const tail = this.#readRing(behind);
     const truncated = behind > this.#limits.tailBytes;
     if (truncated) return { head, tail, totalBytes: this.#totalBytes, truncated };
-    return { head: Buffer.concat([head, tail]), tail: Buffer.alloc(0), totalBytes: this.#totalBytes, truncated };
+    return {
+      head: Buffer.concat([head, tail]),
+      tail: Buffer.alloc(0),
+      totalBytes: this.#totalBytes,
+      truncated,
+    };
   }
 
   #keepTail(bytes: Uint8Array): void {

@@ -72,7 +72,10 @@ export async function runCommand(command: Command, options: RunOptions): Promise
 async function followChild(child: Child, root: TreeRoot, options: RunOptions): Promise<CommandResult> {
   const clock = options.clock ?? systemClock;
   const startedAt = clock.now();
-  const keepers = { stdout: new OutputKeeper(options.keep), stderr: new OutputKeeper(options.keep ?? outputLimits) };
+  const keepers = {
+    stdout: new OutputKeeper(options.keep),
+    stderr: new OutputKeeper(options.keep ?? outputLimits),
+  };
   const gone = new AbortController();
   const reads = Promise.all([
     drain(child, "stdout", { keeper: keepers.stdout, onOutput: options.onOutput, gone: gone.signal }),
@@ -117,7 +120,10 @@ interface WaitParts {
 }
 
 /** Waits for the exit, the time-out, the abort, or a taker of output that fails. */
-async function waitForEnd(exit: Promise<unknown>, parts: WaitParts): Promise<"exited" | "timed-out" | "aborted" | "failed"> {
+async function waitForEnd(
+  exit: Promise<unknown>,
+  parts: WaitParts,
+): Promise<"exited" | "timed-out" | "aborted" | "failed"> {
   const { clock, options, reads } = parts;
   const over = new AbortController();
   const { signal } = options;
@@ -214,7 +220,8 @@ function start(command: Command, options: StartOptions) {
 async function toSpawnFault(settled: Promise<unknown>, command: Command): Promise<unknown> {
   const outcome = await settled;
   const cause: unknown = outcome instanceof Error ? (outcome.cause ?? outcome) : outcome;
-  const what = "argv" in command ? `the command ${JSON.stringify(command.argv[0].slice(0, 200))}` : "the shell";
+  const what =
+    "argv" in command ? `the command ${JSON.stringify(command.argv[0].slice(0, 200))}` : "the shell";
   const fault = faultFromErrno(cause, what);
   if (!(fault instanceof Fault)) return new Fault("TOOL_FAILED", `${what} could not be started`, { cause });
   const errno = fault.details["errno"];

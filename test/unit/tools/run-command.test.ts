@@ -53,11 +53,18 @@ describe("a command that ends by itself", () => {
   test("inherits nothing", async () => {
     const result = await run("env | sort | cut -d= -f1");
     const names = result.stdout.head.toString().trim().split("\n");
-    expect(names.filter((name) => !["PWD", "SHLVL", "_", "OLDPWD"].includes(name))).toEqual(["FAIRLEAD_COMMAND", "PATH"]);
+    expect(names.filter((name) => !["PWD", "SHLVL", "_", "OLDPWD"].includes(name))).toEqual([
+      "FAIRLEAD_COMMAND",
+      "PATH",
+    ]);
   });
 
   test("names the signal that ended it", async () => {
-    expect(await run("kill -KILL $$")).toMatchObject({ exitCode: undefined, signal: "SIGKILL", timedOut: false });
+    expect(await run("kill -KILL $$")).toMatchObject({
+      exitCode: undefined,
+      signal: "SIGKILL",
+      timedOut: false,
+    });
   });
 
   test("does not exist: NOT_FOUND; may not be run: TOOL_FAILED", async () => {
