@@ -1,0 +1,44 @@
+/** Where a skill stands in a list. */
+export type SkillState = "eligible" | "broken" | "shadowed" | "skipped" | "offline";
+
+/** Why a skill is not eligible. */
+export interface SkillReason {
+  /** A `snake_case` word, or the code of a fault. */
+  readonly code: string;
+  readonly message: string;
+  /** What mends it; empty when nothing does. */
+  readonly hint: string;
+  /** The file, relative to its workspace; empty when none is meant. */
+  readonly path: string;
+  /** The line, from 1; 0 when none is meant. */
+  readonly line: number;
+}
+
+/** A skill as a list shows it. */
+export interface CatalogueSkill {
+  /** The name it is known by in this list. */
+  readonly name: string;
+  readonly description: string;
+  /** The alias of its node. */
+  readonly owner: string;
+  readonly nodeId: string;
+  /** The export that it lies in. */
+  readonly workspace: string;
+  /** Its folder in the export. */
+  readonly folder: string;
+  readonly state: SkillState;
+  /** At least one unless it is eligible. */
+  readonly reasons: readonly SkillReason[];
+  /** Digest of its instruction file; empty where that was not read. */
+  readonly digest: string;
+  /** Where it can be read from: `skill://NODE/NAME/SKILL.md`, the same in every list; empty for one that has no name. */
+  readonly location: string;
+  /** Its front matter as JSON; empty for one that is broken. */
+  readonly frontMatterJson: string;
+}
+
+/** Skills in order of their names, with the hash of everything that the list was made from. */
+export interface SkillList {
+  readonly skills: readonly CatalogueSkill[];
+  readonly snapshot: string;
+}

@@ -1,0 +1,212 @@
+import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { type Clock, systemClock } from "../../shared/lifetime/clock.ts";
+import type { Log } from "../../shared/log/log.ts";
+import type { Alias } from "../../shared/names/alias.ts";
+import { compareByUtf8 } from "../../shared/names/byte-order.ts";
+import type { LiveLink, PublicationReader } from "../link/links.ts";
+import type { CatalogueSkill, SkillList } from "./catalogue-skill.ts";
+import { assignName, type NameAssignments } from "./name-assignments.ts";
+import { isVisible, type NamedSkill, type NodeSkills, toListed } from "./node-skills.ts";
+import { compareByRoot, type PublishedSkill, readPublished } from "./read-published.ts";
+import { snapshotOf } from "./snapshot.ts";
+
+/** What `createSkillCatalogue` takes. */
+export interface SkillCatalogueOptions {
+  /** The alias of a node, or undefined for one that is not known or revoked. */
+  readonly aliasOf: (nodeId: string) => Promise<Alias | undefined>;
+  readonly assignments: NameAssignments;
+  readonly clock?: Clock;
+  readonly log: Log;
+}
+
+/** What a session is bound to and may use. */
+export interface SkillView {
+  /** The workspace whose skills have plain names in this session. */
+  readonly bound?: { readonly nodeId: string; readonly workspace: string };
+  /** Whether policy admits the node to this session; every node by default. */
+  readonly mayUse?: (nodeId: string) => boolean;
+}
+
+/** Every skill that nodes publish. Made from their publications, and changed with them in one step each. */
+export interface SkillCatalogue {
+  /** For the links: reads a node's skills, and withdraws them. */
+  readonly reader: PublicationReader;
+  /** Everything under its prefixed name; what is broken, shadowed, skipped or offline with the reason. */
+  list(): SkillList;
+  /** The skills of a session: eligible ones and, of the workspace it is bound to, those that are not, with the reason. */
+  view(view: SkillView): SkillList;
+  /** An item after each change; a slow reader gets one for several. */
+  changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly nodeId: string }>;
+  /** The node has another alias now: its skills are named anew. */
+  renamed(nodeId: string): Promise<void>;
+}
+
+/** A catalogue without any skill. */
+export function createSkillCatalogue(options: SkillCatalogueOptions): SkillCatalogue {
+  return new Catalogue(options);
+}
+
+class Catalogue implements SkillCatalogue {
+  readonly reader: PublicationReader = {
+    kind: PublicationKind.SKILLS,
+    read: (link) => this.#read(link),
+    withdraw: (nodeId, reason) => this.#withdraw(nodeId, reason),
+  };
+  readonly #options: SkillCatalogueOptions;
+  readonly #clock: Clock;
+  readonly #nodes = new Map<string, NodeSkills>();
+  readonly #listeners = new Set<Queue<{ readonly nodeId: string }>>();
+  readonly #views = new Map<string, SkillList>();
+
+  constructor(options: SkillCatalogueOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  list(): SkillList {
+    return this.#remember("", () =>
+      [...this.#nodes.values()].flatMap((node) => node.skills.map((skill) => toListed(skill, node))),
+    );
+  }
+
+  view(view: SkillView): SkillList {
+    const admitted = [...this.#nodes.values()].filter((node) => view.mayUse?.(node.nodeId) ?? true);
+    const key = JSON.stringify([
+      view.bound?.nodeId,
+      view.bound?.workspace,
+      admitted.map((node) => node.nodeId),
+    ]);
+    return this.#remember(key, () => {
+      const own = admitted.flatMap((node) =>
+        node.skills
+          .filter((skill) => isIn(view, { node, skill }))
+          .map((skill) => toListed(skill, node, { plain: true })),
+      );
+      const held = new Set(own.filter((skill) => skill.state === "eligible").map((skill) => skill.name));
+      const others = admitted.flatMap((node) =>
+        node.skills
+          .filter((skill) => !isIn(view, { node, skill }) && isVisible(skill, node))
+          .map((skill) => toListed(skill, node))
+          // A plain name of the bound workspace that reads like another's prefixed one is the session's own.
+          .filter((skill) => !held.has(skill.name)),
+      );
+      return [...own, ...others];
+    });
+  }
+
+  async *changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly nodeId: string }> {
+    const queue = createCoalescingQueue<{ readonly nodeId: string }>({
+      limit: 1,
+      keyOf: (change) => change.nodeId,
+      onOverflow: () => ({ nodeId: "" }),
+    });
+    const stop = (): void => queue.close(options.signal.reason);
+    options.signal.addEventListener("abort", stop, { once: true });
+    this.#listeners.add(queue);
+    try {
+      options.signal.throwIfAborted();
+      yield* queue;
+    } finally {
+      this.#listeners.delete(queue);
+      options.signal.removeEventListener("abort", stop);
+      queue[Symbol.dispose]();
+    }
+  }
+
+  async renamed(nodeId: string): Promise<void> {
+    const node = this.#nodes.get(nodeId);
+    const alias = await this.#options.aliasOf(nodeId);
+    if (!node || alias === undefined || alias === node.alias) return;
+    const skills = await this.#nameAll(
+      node.skills.map((skill) => skill.published),
+      { nodeId, alias },
+    );
+    if (this.#nodes.get(nodeId) === node) this.#put({ ...node, alias, skills });
+  }
+
+  async #read(link: LiveLink): Promise<void> {
+    const { nodeId, generation } = link;
+    const published = await readPublished(link);
+    const alias = await this.#options.aliasOf(nodeId);
+    if (alias === undefined) return;
+    const skills = await this.#nameAll(published, { nodeId, alias });
+    // What an older link still had to say comes too late.
+    if (link.signal.aborted || (this.#nodes.get(nodeId)?.generation ?? 0) > generation) return;
+    const { sinceMs } = { sinceMs: this.#clock.now() };
+    this.#put({ nodeId, alias, generation, isOnline: true, sinceMs, skills });
+    this.#options.log.info("a node's skills were read", { nodeId, skills: skills.length });
+  }
+
+  async #nameAll(
+    published: readonly PublishedSkill[],
+    owner: { readonly nodeId: string; readonly alias: Alias },
+  ): Promise<readonly NamedSkill[]> {
+    const named: NamedSkill[] = [];
+    for (const [, ofWorkspace] of Map.groupBy(published, (skill) => skill.workspace)) {
+      const winners = new Map<string, PublishedSkill>();
+      for (const skill of ofWorkspace.toSorted(compareByRoot)) {
+        const winner = skill.state === "ok" ? winners.get(skill.name) : undefined;
+        if (skill.state !== "ok" || winner) {
+          named.push({ published: skill, name: undefined, winner: winner?.folder });
+          continue;
+        }
+        winners.set(skill.name, skill);
+        const claim = { ...owner, workspace: skill.workspace, skill: skill.name };
+        named.push({
+          published: skill,
+          name: await assignName(claim, this.#options.assignments),
+          winner: undefined,
+        });
+      }
+    }
+    return named;
+  }
+
+  #withdraw(nodeId: string, reason: "node_offline" | "revoked"): void {
+    const node = this.#nodes.get(nodeId);
+    if (reason === "revoked") {
+      this.#nodes.delete(nodeId);
+      this.#options.assignments.release(nodeId).catch((error: unknown) => {
+        this.#options.log.error("names of a revoked node could not be freed", {
+          nodeId,
+          error: String(error),
+        });
+      });
+    } else if (node) {
+      this.#nodes.set(nodeId, { ...node, isOnline: false, sinceMs: this.#clock.now() });
+    }
+    if (node) this.#tell(nodeId);
+  }
+
+  #put(node: NodeSkills): void {
+    this.#nodes.set(node.nodeId, node);
+    this.#tell(node.nodeId);
+  }
+
+  #tell(nodeId: string): void {
+    this.#views.clear();
+    for (const queue of this.#listeners) void queue.push({ nodeId });
+  }
+
+  /** A list is made once for each state of the catalogue: asking again costs nothing. */
+  #remember(key: string, make: () => readonly CatalogueSkill[]): SkillList {
+    const known = this.#views.get(key);
+    if (known) return known;
+    const skills = make().toSorted(
+      (a, b) => compareByUtf8(a.name, b.name) || compareByUtf8(place(a), place(b)),
+    );
+    const list = { skills, snapshot: snapshotOf(skills) };
+    if (this.#views.size >= 1000) this.#views.clear();
+    this.#views.set(key, list);
+    return list;
+  }
+}
+
+function place(skill: CatalogueSkill): string {
+  return `${skill.nodeId}/${skill.workspace}/${skill.folder}`;
+}
+
+function isIn(view: SkillView, at: { readonly node: NodeSkills; readonly skill: NamedSkill }): boolean {
+  return view.bound?.nodeId === at.node.nodeId && view.bound.workspace === at.skill.published.workspace;
+}

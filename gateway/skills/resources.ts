@@ -1,0 +1,116 @@
+import { findNearest } from "../../shared/config/nearest.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
+import { parseWorkspacePath } from "../../shared/names/workspace-path.ts";
+import { instructionFileName } from "../../shared/skill-file/limits.ts";
+import type { Links } from "../link/links.ts";
+import type { CatalogueSkill, SkillList } from "./catalogue-skill.ts";
+
+/** A part of a skill's file: first the header, then chunks, last the trailer. */
+export type SkillFilePart =
+  | { readonly kind: "header"; readonly sizeBytes: number }
+  | { readonly kind: "chunk"; readonly bytes: Uint8Array }
+  | { readonly kind: "trailer"; readonly sizeBytes: number; readonly digest: string };
+
+/** Which file. */
+export interface ReadSkillOptions {
+  readonly links: Links;
+  /** What the asking session was shown: nothing else can be read. */
+  readonly list: SkillList;
+  /** The skill's name in that list. */
+  readonly name: string;
+  /** A companion file, relative to the skill's folder; the instruction file by default. */
+  readonly path?: string;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * The bytes of a skill's file from its node. The instruction file must still be the one that the list names, else
+ * `CONFLICT`. Fails with `NOT_FOUND` for a name that the list does not show, `NODE_OFFLINE`, and what the node says.
+ */
+export async function* readSkillFile(options: ReadSkillOptions): AsyncIterable<SkillFilePart> {
+  const skill = findSkill(options.list, options.name);
+  const path = options.path === undefined || options.path === "" ? "" : parseCompanion(options.path);
+  requireReadable(skill);
+  const isInstructions = path === "" || path === instructionFileName;
+  const parts = options.links
+    .get(skill.nodeId)
+    .client(Skills)
+    .readFile(
+      { workspace: skill.workspace, folder: skill.folder, path, ifMatch: isInstructions ? skill.digest : "" },
+      options.signal ? { signal: options.signal } : {},
+    );
+  for await (const { part } of parts) {
+    if (part.case === "header")
+      yield { kind: "header", sizeBytes: Number(part.value.entry?.sizeBytes ?? 0n) };
+    if (part.case === "chunk") yield { kind: "chunk", bytes: part.value };
+    if (part.case !== "trailer") continue;
+    yield { kind: "trailer", sizeBytes: Number(part.value.sizeBytes), digest: part.value.digest };
+  }
+}
+
+/** The skill of that name; an eligible one before any other. `NOT_FOUND` with the nearest name in the hint. */
+export function findSkill(list: SkillList, name: string): CatalogueSkill {
+  const named = list.skills.filter((skill) => skill.name === name);
+  const found = named.find((skill) => skill.state === "eligible") ?? named[0];
+  if (found) return found;
+  const nearest = findNearest(
+    name,
+    list.skills.filter((skill) => skill.state === "eligible").map((skill) => skill.name),
+  );
+  throw new Fault("NOT_FOUND", `there is no skill ${JSON.stringify(name.slice(0, 64))}`, {
+    hint: nearest === undefined ? "fairlead skills ls" : `did you mean ${nearest}?`,
+    details: nearest === undefined ? {} : { nearest },
+  });
+}
+
+/** The skill and file that a location of `list` leads to; `NOT_FOUND` for any other. */
+export function findSkillByLocation(
+  list: SkillList,
+  location: string,
+): { readonly skill: CatalogueSkill; readonly path: string } {
+  for (const skill of list.skills) {
+    if (skill.location === "") continue;
+    const base = skill.location.slice(0, -instructionFileName.length);
+    if (!location.startsWith(base) || location === base) continue;
+    return { skill, path: parseCompanion(decodePath(location.slice(base.length))) };
+  }
+  throw new Fault("NOT_FOUND", "no skill that this session was shown lies at that location", {
+    hint: "use a location of the list of skills",
+  });
+}
+
+/** Companion paths are judged as text, before any call: nothing is resolved that could lead elsewhere. */
+function parseCompanion(path: string): string {
+  if (path.includes("\\")) {
+    throw new Fault("PATH_INVALID", "the path of a skill's file has a backslash", {
+      details: { field: "path", position: path.indexOf("\\") },
+      hint: "write / between names",
+    });
+  }
+  return parseWorkspacePath(path);
+}
+
+function decodePath(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    throw new Fault("PATH_INVALID", "the location is not well-formed", {
+      details: { field: "location" },
+      cause: error,
+    });
+  }
+}
+
+function requireReadable(skill: CatalogueSkill): void {
+  if (skill.state === "eligible") return;
+  if (skill.state === "offline") {
+    throw new Fault("NODE_OFFLINE", `the skill ${skill.name} is on ${skill.owner}, which is offline`, {
+      hint: `fairlead nodes show ${skill.owner}`,
+    });
+  }
+  const [reason] = skill.reasons;
+  throw new Fault("NOT_FOUND", `the skill ${skill.name} cannot be read: ${reason?.message ?? skill.state}`, {
+    hint: reason?.hint === undefined || reason.hint === "" ? "fairlead skills ls" : reason.hint,
+  });
+}

@@ -1,0 +1,166 @@
+import { isUtf8 } from "node:buffer";
+import { type Digest, digestOf } from "../../shared/content/digest.ts";
+import { faultFromError } from "../../shared/fault/fault-from-error.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
+import { baseName, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import type { Entry, RootHandle, WalkItem } from "../../shared/root/root-handle.ts";
+import { KnownFiles } from "../workers/known-files.ts";
+import { OneAtATime } from "../workers/one-at-a-time.ts";
+import { readWhole } from "../workers/read-whole.ts";
+import { memoryFolder, parseMemoryPath, rootMemoryFiles } from "./memory-paths.ts";
+
+/** Longest memory file that is read, in bytes. */
+export const maxMemoryFileBytes: number = 1024 * 1024;
+
+/** Most entries below `memory/`. */
+const maxEntries = 200_000;
+
+const longestTurnMs = 15;
+
+/** A memory file with the digest of its bytes. */
+export interface MemoryFile {
+  readonly entry: Entry;
+  readonly digest: Digest;
+}
+
+/** The memory files of a workspace at one moment. */
+export interface MemoryScan {
+  /** In order of their paths. */
+  readonly files: readonly MemoryFile[];
+  readonly skipped: readonly { readonly path: string; readonly fault: Fault }[];
+}
+
+/** A memory file with its text. */
+export interface MemoryFileText {
+  readonly text: string;
+  readonly digest: Digest;
+  readonly canonicalPath: WorkspacePath;
+}
+
+/** The memory files of one workspace. What was read once is read again only when size, times or inode differ. */
+export class MemoryFiles {
+  readonly #root: RootHandle;
+  readonly #clock: Clock;
+  readonly #known: KnownFiles<Digest>;
+  readonly #scans = new OneAtATime();
+  #turnBeganAt = 0;
+
+  constructor(root: RootHandle, clock: Clock) {
+    this.#root = root;
+    this.#clock = clock;
+    this.#known = new KnownFiles(clock);
+  }
+
+  /** Lists all memory files, each real one once, and what was skipped, as they are after this was called. */
+  scan(signal: AbortSignal): Promise<MemoryScan> {
+    return this.#scans.run(signal, () => this.#scan(signal));
+  }
+
+  async #scan(signal: AbortSignal): Promise<MemoryScan> {
+    const files: MemoryFile[] = [];
+    const skipped: { path: string; fault: Fault }[] = [];
+    this.#known.begin();
+    for await (const found of this.#find(signal)) {
+      if ("fault" in found) {
+        skipped.push(found);
+        continue;
+      }
+      const looked = await this.#look(found);
+      if (looked && typeof looked !== "string") skipped.push({ path: found.path, fault: looked });
+      else if (looked) files.push({ entry: found, digest: looked });
+      await this.#breathe(signal);
+    }
+    return { files, skipped };
+  }
+
+  /** A memory file's text; undefined when there is none. Any other path of the workspace is `POLICY_DENIED`. */
+  async read(pathText: string): Promise<MemoryFileText | undefined> {
+    const path = parseMemoryPath(pathText);
+    try {
+      const file = await readWhole(this.#root, path, maxMemoryFileBytes);
+      if (!file) throw busy(path);
+      if (!isUtf8(file.content)) throw notText(path);
+      return {
+        text: file.content.toString("utf8"),
+        digest: digestOf(file.content),
+        canonicalPath: file.entry.canonicalPath,
+      };
+    } catch (error) {
+      if (isFault(error, "NOT_FOUND") || isFault(error, "NOT_A_DIRECTORY")) return undefined;
+      throw error;
+    }
+  }
+
+  async *#find(signal: AbortSignal): AsyncIterable<Entry | { readonly path: string; readonly fault: Fault }> {
+    for (const path of rootMemoryFiles) {
+      try {
+        yield await this.#root.stat(path);
+      } catch (error) {
+        if (!isAbsent(error)) yield { path, fault: faultFromError(error) };
+      }
+    }
+    try {
+      for await (const batch of this.#root.walk(memoryFolder, { signal, maxEntries })) {
+        for (const item of batch)
+          if (isAboutMemory(item)) yield item.kind === "entry" ? item.entry : item.problem;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!isAbsent(error)) yield { path: memoryFolder, fault: faultFromError(error) };
+    }
+  }
+
+  /** The file's digest, why it is skipped, or undefined when it is gone. */
+  async #look(entry: Entry): Promise<Digest | Fault | undefined> {
+    const known = this.#known.find(entry);
+    if (known !== undefined) return known;
+    try {
+      // Links are skipped as links: what they lead to is listed where it lies.
+      if (entry.kind === "link") throw linkSkipped(entry.path);
+      const file = await readWhole(this.#root, entry.path, maxMemoryFileBytes);
+      if (!file) throw busy(entry.path);
+      if (!isUtf8(file.content)) throw notText(entry.path);
+      const digest = digestOf(file.content);
+      this.#known.keep(file.entry, digest);
+      return digest;
+    } catch (error) {
+      return isFault(error, "NOT_FOUND") ? undefined : faultFromError(error);
+    }
+  }
+
+  /** Lets others have their turn when this one was long. */
+  async #breathe(signal: AbortSignal): Promise<void> {
+    if (performance.now() - this.#turnBeganAt < longestTurnMs) return;
+    await this.#clock.sleep(0, { signal });
+    this.#turnBeganAt = performance.now();
+  }
+}
+
+/** What this machine does not show is not there, as far as anyone outside can tell. */
+function isAbsent(error: unknown): boolean {
+  return isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED");
+}
+
+function isAboutMemory(item: WalkItem): boolean {
+  if (item.kind === "problem") return true;
+  const { kind, path } = item.entry;
+  return kind !== "folder" && baseName(path).endsWith(".md");
+}
+
+function busy(path: string): Fault {
+  return new Fault("PATH_CHANGED", `${path} changes faster than it can be read`, { details: { path } });
+}
+
+function notText(path: string): Fault {
+  return new Fault("UNSUPPORTED_FILE_TYPE", `${path} is not valid UTF-8`, {
+    details: { path, reason: "not_utf8" },
+    hint: "save the file as UTF-8",
+  });
+}
+
+function linkSkipped(path: string): Fault {
+  return new Fault("SYMLINK_REFUSED", `${path} is a link; its target is listed where it lies`, {
+    details: { path },
+  });
+}

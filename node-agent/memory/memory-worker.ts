@@ -1,0 +1,40 @@
+import { Fault } from "../../shared/fault/fault.ts";
+import { runWorker } from "../workers/run-worker.ts";
+import type { WorkerWorkspaces } from "../workers/worker-settings.ts";
+import { openMemoryService } from "./memory-service.ts";
+import { runMemoryExchange, runMemoryWatch } from "./worker-modes.ts";
+
+/**
+ * The Memory worker: `--serve` for the agent (framed stdio), `--files DIR` for one JSON exchange, `--watch-files DIR` for a
+ * stream of JSON lines. A wrong start is one line on standard error and exit status 2, before any file is opened.
+ */
+async function main(argv: readonly string[]): Promise<void> {
+  const [mode, dir, ...rest] = argv;
+  if (mode === "--serve" && dir === undefined) return await serveAgent();
+  if (dir === undefined || rest.length > 0) throw wrongStart();
+  if (mode === "--files") return await runMemoryExchange(dir);
+  if (mode === "--watch-files") return await runMemoryWatch(dir);
+  throw wrongStart();
+}
+
+async function serveAgent(): Promise<void> {
+  await runWorker(async (settings) => {
+    const memory = openMemoryService(settings as WorkerWorkspaces & { readonly debounceMs?: number });
+    return { services: [memory.service], [Symbol.asyncDispose]: () => memory[Symbol.asyncDispose]() };
+  });
+}
+
+function wrongStart(): Fault {
+  return new Fault(
+    "INVALID_ARGUMENT",
+    "start it with --files DIR, --watch-files DIR or --serve, and nothing else",
+  );
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  process.exitCode = 2;
+  const text = error instanceof Fault ? `${error.message} (${error.code})` : String(error);
+  process.stderr.write(`memory worker: ${text.replaceAll(/\s+/g, " ")}\n`);
+}

@@ -1,0 +1,162 @@
+import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { Memory, WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
+import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
+import { createBackoff } from "../../shared/lifetime/backoff.ts";
+import { type Clock, raceSignal, startDeadline, systemClock } from "../../shared/lifetime/clock.ts";
+import { Scope } from "../../shared/lifetime/scope.ts";
+import type { Log } from "../../shared/log/log.ts";
+import { noDeadline } from "../../shared/rpc/deadline.ts";
+import { serve, type ServedService } from "../../shared/rpc/service.ts";
+import { callWorker, streamFromWorker } from "../workers/worker-calls.ts";
+import type { WorkerEnvironment } from "../workers/worker-process.ts";
+import { toWorkerPlan, type WorkerWorkspaces } from "../workers/worker-settings.ts";
+import { startWorker, type Worker } from "../workers/worker.ts";
+
+/** What this machine publishes now, as a hello and a notice say it. */
+export interface SkillsNotice {
+  readonly publication: typeof PublicationKind.SKILLS;
+  /** Rises with each change while this process runs. */
+  readonly epoch: bigint;
+  /** Empty until the first search has ended. */
+  readonly digest: string;
+}
+
+/** What `startSkills` takes. */
+export interface SkillsHostOptions {
+  /** What the machine exports, in the order of its configuration; read again at every start of the worker. */
+  readonly workspaces: () => WorkerWorkspaces;
+  /** Told after each change of what is published. */
+  readonly publish: (notice: SkillsNotice) => void;
+  /** What the worker inherits. */
+  readonly environment: WorkerEnvironment;
+  readonly clock?: Clock;
+  readonly log: Log;
+}
+
+/** The `Skills` service of this machine, answered by its worker process. Disposing it ends the process. */
+export interface SkillsHost extends AsyncDisposable {
+  readonly service: ServedService;
+  /** What is published now. */
+  readonly notice: SkillsNotice;
+  /** The configuration has changed: the worker is started anew with it. */
+  reload(): Promise<void>;
+  /** The worker's process id; undefined between two. */
+  readonly pid: number | undefined;
+}
+
+/** How long a start waits for the first search, in milliseconds; what comes later is a notice like any other. */
+const firstSearchMs = 5000;
+
+/** Starts the Skills worker, what passes calls to it, and what follows its changes. */
+export async function startSkills(options: SkillsHostOptions): Promise<SkillsHost> {
+  const host = new Host(options);
+  await host.searched();
+  return host;
+}
+
+class Host implements SkillsHost {
+  readonly service: ServedService;
+  readonly #options: SkillsHostOptions;
+  readonly #clock: Clock;
+  readonly #worker: Worker;
+  readonly #scope = new Scope("skills");
+  readonly #first = Promise.withResolvers<void>();
+  #epoch = 0n;
+  #digest = "";
+
+  constructor(options: SkillsHostOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#worker = this.#scope.use(
+      startWorker({
+        kind: "skills",
+        plan: () => toWorkerPlan(options.workspaces()),
+        environment: options.environment,
+        clock: this.#clock,
+        log: options.log,
+      }),
+    );
+    this.service = this.#serve();
+    this.#scope.spawn("follow", (signal) => this.#follow(signal));
+  }
+
+  get notice(): SkillsNotice {
+    return { publication: PublicationKind.SKILLS, epoch: this.#epoch, digest: this.#digest };
+  }
+
+  get pid(): number | undefined {
+    return this.#worker.pid;
+  }
+
+  /** Resolves once the first search has ended, or would take too long to wait for. */
+  async searched(): Promise<void> {
+    using patience = startDeadline({ timeoutMs: firstSearchMs, clock: this.#clock });
+    await raceSignal(this.#first.promise, patience.signal).catch(() => undefined);
+  }
+
+  reload(): Promise<void> {
+    return this.#worker.restart();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#scope.end();
+  }
+
+  #serve(): ServedService {
+    const worker = this.#worker;
+    return serve(Skills, {
+      listPublished: (request, context) => {
+        const epoch = this.#epoch;
+        return streamFromWorker(context, async function* (call) {
+          let isFirst = true;
+          for await (const part of (await worker.client(Skills, context)).listPublished(request, call)) {
+            yield isFirst ? { ...part, epoch } : part;
+            isFirst = false;
+          }
+        });
+      },
+      readFile: (request, context) =>
+        streamFromWorker(context, async function* (call) {
+          yield* (await worker.client(Skills, context)).readFile(request, call);
+        }),
+      listFiles: (request, context) =>
+        callWorker(
+          context,
+          async (call) => await (await worker.client(Skills, context)).listFiles(request, call),
+        ),
+    });
+  }
+
+  /** Follows the worker's watch for ever, over as many workers as it takes. */
+  async #follow(signal: AbortSignal): Promise<void> {
+    const backoff = createBackoff({ firstMs: 100, maxMs: 5000 });
+    for (;;) {
+      try {
+        const client = await this.#worker.client(Memory, { signal });
+        for await (const event of client.watch({}, { signal, deadlineMs: noDeadline })) {
+          if (event.kind === WatchEventKind.CHANGED || event.kind === WatchEventKind.GAP)
+            await this.#look(signal);
+          if (event.kind === WatchEventKind.AVAILABLE) backoff.reset();
+        }
+      } catch (error) {
+        signal.throwIfAborted();
+        this.#options.log.warn("the watch of skills was lost", { error: String(error) });
+      }
+      await this.#clock.sleep(backoff.next(), { signal });
+    }
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const client = await this.#worker.client(Skills, { signal });
+    for await (const { digest } of client.listPublished({}, { signal })) {
+      if (digest === "") break;
+      if (digest !== this.#digest) {
+        this.#digest = digest;
+        this.#epoch += 1n;
+        this.#options.publish(this.notice);
+      }
+      break;
+    }
+    this.#first.resolve();
+  }
+}

@@ -1,0 +1,48 @@
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { packageRoot } from "../../shared/config/package-root.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+
+/** What a worker process is for. */
+export type WorkerKind = "memory" | "skills";
+
+const entries: Readonly<Record<WorkerKind, string>> = {
+  memory: "../memory/memory-worker",
+  skills: "../skills/skills-worker",
+};
+
+/**
+ * Interpreter and entry of a worker, both absolute, to which only operation arguments are added; it starts from any
+ * working directory. Another kind is `INVALID_ARGUMENT`.
+ */
+export function resolveWorkspaceWorkerArgv(kind: string): readonly [string, string] {
+  if (!Object.hasOwn(entries, kind)) {
+    throw new Fault("INVALID_ARGUMENT", `${JSON.stringify(kind.slice(0, 64))} is no kind of worker`, {
+      details: { field: "kind" },
+      hint: "memory or skills",
+    });
+  }
+  // The sources end in .ts and what is built from them in .js: an entry lies beside this file, as it is.
+  const ending = path.extname(fileURLToPath(import.meta.url));
+  const entry = new URL(`${entries[kind as WorkerKind]}${ending}`, import.meta.url);
+  return [process.execPath, fileURLToPath(entry)];
+}
+
+/**
+ * Node's own permission flags for a worker that reads `dirs`: no writing, no child processes, no addons, no threads. It is
+ * the second wall. The first is the root handle, since a permission by path follows links (a link in an allowed folder
+ * reads its target) and `/proc/self/fd/N/..` leads anywhere; what this one is worth is that code which never goes through
+ * the handle, in our own mistake or in a dependency, can neither write nor run anything, nor read by name beyond these.
+ */
+export function workerFlags(dirs: readonly string[]): readonly string[] {
+  // The root handle walks by descriptors, and asks whether procfs is there.
+  const readable = ["/proc/", ...codeFolders(), ...dirs];
+  return ["--permission", ...readable.map((dir) => `--allow-fs-read=${dir}`)];
+}
+
+/** Where this package's code and that of its dependencies lies: beside it when it was installed with them. */
+function codeFolders(): readonly string[] {
+  const root = packageRoot();
+  const above = path.dirname(root);
+  return path.basename(above) === "node_modules" ? [above] : [root];
+}
