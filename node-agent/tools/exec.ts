@@ -11,8 +11,10 @@ import { findNumber, findText, toResult, type RunTool, type ToolPart, type ToolR
 export interface CommandFolder extends AsyncDisposable {
   /** What the program is started in. */
   readonly cwd: string;
-  /** The folder's path below the workspace's root, every link resolved. */
-  readonly canonicalPath: string;
+  /** What is said of it: `/WORKSPACE/path`, every link resolved. */
+  readonly shown: string;
+  /** Aborts when the export ends, and every command in it with it. */
+  readonly signal: AbortSignal;
 }
 
 /** Opens the folder that a command is to run in; faults as any operation on files. */
@@ -46,9 +48,9 @@ export function createExec(parts: ExecParts): RunTool {
       asked: (run.arguments["env"] ?? {}) as Environment,
       fixed: { PWD: undefined },
     });
-    const started = { command, cwd: folder.cwd, env: environment.variables };
+    const started = { command, cwd: folder.cwd, env: environment.variables, signal: folder.signal };
     const result = yield* stream(run, started);
-    yield toAnswer(result, { cwd: folder.canonicalPath, dropped: environment.dropped });
+    yield toAnswer(result, { cwd: folder.shown, dropped: environment.dropped });
   };
 }
 
@@ -56,6 +58,7 @@ interface Started {
   readonly command: Command;
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
 }
 
 /** Runs the command, gives its output as it comes, and returns how it ended; leaving early ends the command. */
@@ -67,7 +70,7 @@ async function* stream(run: ToolRun, started: Started): AsyncGenerator<ToolPart,
   const running = runCommand(started.command, {
     cwd: started.cwd,
     env: started.env,
-    signal: AbortSignal.any([run.context.signal, left.signal]),
+    signal: AbortSignal.any([run.context.signal, started.signal, left.signal]),
     ...(stdin === undefined ? {} : { stdin }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
     onOutput: (name, chunk) =>
