@@ -31,8 +31,8 @@ export const join: CommandModule = {
   ],
   run: async (input, runtime) => {
     const exec = parseExecMode(input.text("exec"));
-    const workspaces = input.texts("workspace").map((text) => parseWorkspaceOption(text));
-    await checkWorkspaces(workspaces, runtime);
+    const asked = input.texts("workspace").map((text) => parseWorkspaceOption(text));
+    const { names, workspaces } = await checkWorkspaces(asked, runtime);
     using _ = await holdHome(runtime, "fairlead node join");
     const wishedAlias = input.text("name");
     const { joinGateway } = await import("../pairing/join.ts");
@@ -40,7 +40,7 @@ export const join: CommandModule = {
       code: await readCode(input, runtime),
       dir: runtime.home.nodeDir,
       ...(wishedAlias === undefined ? {} : { wishedAlias }),
-      workspaces: workspaces.map(({ name }) => name),
+      workspaces: names,
       existing: await chooseExisting(input, runtime),
       hostName: hostname(),
       platform: process.platform,
@@ -114,13 +114,25 @@ export function parseWorkspaceOption(text: string): WorkspaceConfig {
   };
 }
 
-/** Everything that can be wrong with the exports is found before the gateway is asked. */
-async function checkWorkspaces(workspaces: readonly WorkspaceConfig[], runtime: Runtime): Promise<void> {
-  const settings = await readNodeSettings(runtime);
-  const names = new Set(settings.workspaces.map(({ name }) => name));
-  for (const { name, dir } of workspaces) {
-    if (names.has(name)) throw nameInUse(name);
-    names.add(name);
-    await assertExportable(dir, runtime.home.dir);
+interface CheckedExports {
+  /** Every name that will be exported. */
+  readonly names: readonly string[];
+  /** What is not in the configuration yet. */
+  readonly workspaces: readonly WorkspaceConfig[];
+}
+
+/** Everything that can be wrong with the exports is found before the gateway is asked. One that stands there is no mistake. */
+async function checkWorkspaces(asked: readonly WorkspaceConfig[], runtime: Runtime): Promise<CheckedExports> {
+  const { workspaces: known } = await readNodeSettings(runtime);
+  const names = new Set(known.map(({ name }) => name));
+  const workspaces: WorkspaceConfig[] = [];
+  for (const workspace of asked) {
+    const same = known.find(({ name, dir }) => name === workspace.name && dir === workspace.dir);
+    await assertExportable(workspace.dir, runtime.home.dir);
+    if (same && same.write.length > 0 === (workspace.write !== undefined)) continue;
+    if (names.has(workspace.name)) throw nameInUse(workspace.name);
+    names.add(workspace.name);
+    workspaces.push(workspace);
   }
+  return { names: [...names], workspaces };
 }

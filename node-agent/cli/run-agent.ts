@@ -28,6 +28,7 @@ export async function runAgent(input: CommandInput, runtime: Runtime): Promise<n
     log,
     version: runtime.version,
     readSettings,
+    environment: process.env,
   });
   const { nodeId, alias } = agent;
   // A first link that never comes is told by `closed`, and a reader that is gone stops no agent.
