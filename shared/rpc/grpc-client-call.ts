@@ -12,6 +12,8 @@ export interface GrpcTransportOptions {
   readonly faultOf: (error: unknown) => unknown;
   /** Called before each call. */
   readonly begin: () => void;
+  /** Text metadata that goes with every call. */
+  readonly texts: Readonly<Record<string, string>>;
 }
 
 /** Carries calls over one grpc-js channel, every kind as a bidirectional stream of plain bytes. */
@@ -19,7 +21,7 @@ export function createGrpcTransport(channel: Channel, options: GrpcTransportOpti
   return async function* carry(outgoing: OutgoingCall) {
     outgoing.signal?.throwIfAborted();
     options.begin();
-    const call = openCall(channel, outgoing);
+    const call = openCall(channel, outgoing, options.texts);
     const sending = sendAll(call, outgoing.requests);
     const onAbort = (): void => call.cancel();
     outgoing.signal?.addEventListener("abort", onAbort, { once: true });
@@ -37,8 +39,13 @@ export function createGrpcTransport(channel: Channel, options: GrpcTransportOpti
   };
 }
 
-function openCall(channel: Channel, outgoing: OutgoingCall): GrpcCall {
+function openCall(
+  channel: Channel,
+  outgoing: OutgoingCall,
+  texts: Readonly<Record<string, string>>,
+): GrpcCall {
   const metadata = new Metadata();
+  for (const [name, text] of Object.entries(texts)) metadata.set(name, text);
   metadata.set(callHeaders.callId, outgoing.callId);
   if (outgoing.idempotencyKey) metadata.set(callHeaders.idempotencyKey, outgoing.idempotencyKey);
   if (outgoing.traceparent) metadata.set(callHeaders.traceparent, outgoing.traceparent);

@@ -19,6 +19,8 @@ export interface GrpcClientOptions {
   readonly security: ClientSecurity;
   /** How long connecting may take in all, in milliseconds; 20 s by default. */
   readonly connectTimeoutMs?: number;
+  /** Text metadata that goes with every call. */
+  readonly metadata?: Readonly<Record<string, string>>;
   readonly clock?: Clock;
 }
 
@@ -70,12 +72,13 @@ export function openGrpcClient(options: GrpcClientOptions): GrpcClient {
     });
   });
   const faultOf = (error: unknown): unknown => toClientFault(error, address, { dial, ended: ended.signal });
-  const transport = createGrpcTransport(channel, { faultOf, begin: limitConnect });
+  const texts = options.metadata ?? {};
+  const transport = createGrpcTransport(channel, { faultOf, begin: limitConnect, texts });
   return {
     client: (service) => createClient(service, transport),
     openStream: (path, metadata = {}) => {
       limitConnect();
-      return toClientRawStream(openCall(channel, path, metadata), faultOf);
+      return toClientRawStream(openCall(channel, path, { ...texts, ...metadata }), faultOf);
     },
     destroy,
     [Symbol.asyncDispose]: async () => destroy(new Fault("CANCELLED", "the connection was closed")),

@@ -49,7 +49,8 @@ export interface AnsweredCall {
 /** Runs the call that `open` begins. */
 export function startAnswer(open: Open, options: AnswerOptions): AnsweredCall {
   const answered = new RunningAnswer(open, options);
-  void answered.run();
+  // Whoever holds the call knows it before it can have ended.
+  queueMicrotask(() => void answered.run());
   return answered;
 }
 
@@ -157,7 +158,8 @@ class RunningAnswer implements AnsweredCall {
 
   lose(fault: Fault): void {
     this.#silent = true;
-    this.#credit.close(fault);
+    // What it still answers is dropped here, so that nothing waits for a reader that is gone.
+    this.#credit.grant(Number.MAX_SAFE_INTEGER, 0);
     this.#requests.close(fault);
   }
 }

@@ -8,6 +8,7 @@ import { createServerCredentials } from "../../../shared/rpc/server-credentials.
 import type { Client } from "../../../shared/rpc/service.ts";
 import { openStdioClient } from "../../../shared/rpc/stdio.ts";
 import { echoServices } from "./echo-services.ts";
+import { openLinkGateway, openLinkNode, whenLinked } from "./open-link.ts";
 import { makeAuthority } from "./throwaway-certificates.ts";
 
 /** Something that carries calls to the echo services. */
@@ -41,6 +42,20 @@ export async function openStdio(): Promise<Carrier> {
       const exited = once(worker, "exit");
       await client[Symbol.asyncDispose]();
       await exited;
+    },
+  };
+}
+
+/** A node and its gateway: calls go over the node's link. */
+export async function openLink(): Promise<Carrier> {
+  const gateway = await openLinkGateway();
+  const node = await openLinkNode(gateway, { services: echoServices() });
+  const link = await whenLinked(gateway);
+  return {
+    client: (service) => link.client(service),
+    [Symbol.asyncDispose]: async () => {
+      await node[Symbol.asyncDispose]();
+      await gateway[Symbol.asyncDispose]();
     },
   };
 }

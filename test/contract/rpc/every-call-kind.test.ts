@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Fault } from "../../../shared/fault/fault.ts";
 import { Files, FilesReadRequestSchema } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { NodeLink } from "../../../shared/gen/fairlead/v1/link_pb.ts";
-import { openDirect, openStdio, type Carrier } from "./carriers.ts";
+import { openDirect, openLink, openStdio, type Carrier } from "./carriers.ts";
 import { wholeFault } from "./echo-services.ts";
 
-const kinds = { direct: openDirect, stdio: openStdio };
+const kinds = { direct: openDirect, link: openLink, stdio: openStdio };
 
 async function faultOf(work: Promise<unknown>): Promise<Fault> {
   const error: unknown = await work.then(

@@ -1,0 +1,198 @@
+import { crc32 } from "node:zlib";
+import { getOption, type DescMethod } from "@bufbuild/protobuf";
+import { Fault } from "../../shared/fault/fault.ts";
+import { Node, OutcomeState } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { CallClass, call_class } from "../../shared/gen/fairlead/v1/options_pb.ts";
+import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
+import { unknownMethodFault } from "../../shared/rpc/dispatch.ts";
+import type { Encoded } from "../../shared/rpc/encoded.ts";
+import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
+import { carryCall, type CallStage } from "../../shared/rpc/reverse/caller.ts";
+import { createClient, type CallTransport, type OutgoingCall } from "../../shared/rpc/transport.ts";
+import type { Link } from "./link.ts";
+import type { NodeState } from "./node-state.ts";
+
+/** Asks the ledger again after so long while a call still runs, in milliseconds. */
+const outcomePollMs = 200;
+
+/** What calls to a node need. */
+export interface CallNodeOptions {
+  readonly node: NodeState;
+  readonly clock: Clock;
+}
+
+/** How one attempt at a call went. */
+interface Attempt {
+  stage: CallStage;
+  /** Answers that the caller has. */
+  delivered: number;
+  /** Checksum over them. */
+  sum: number;
+}
+
+/** Carries calls over the link at hand and, as the class of the method allows, over the one after it. */
+export function createNodeTransport(first: Link, options: CallNodeOptions): CallTransport {
+  return async function* callNode(call: OutgoingCall) {
+    const { clock } = options;
+    const endsAt = clock.now() + call.remainingMs;
+    const single = await takeSingleRequest(call);
+    const attempt: Attempt = { stage: "queued", delivered: 0, sum: 0 };
+    let link = first;
+    for (;;) {
+      const outgoing = { ...call, requests: single?.() ?? call.requests, remainingMs: endsAt - clock.now() };
+      try {
+        yield* attemptOn(link, outgoing, { attempt, clock });
+        return;
+      } catch (error) {
+        if (!link.isLostFault(error)) throw error;
+        const lost = stagedFault(error, { call, attempt });
+        if (attempt.stage === "queued" || call.signal?.aborted) throw lost;
+        const canRepeat = single !== undefined;
+        const next = await settleAfterLoss(lost, {
+          call,
+          attempt,
+          lostLink: link,
+          canRepeat,
+          endsAt,
+          ...options,
+        });
+        if (next.kind === "answers") return yield* next.messages;
+        link = next.link;
+      }
+    }
+  };
+}
+
+/** The one request of a call that has no more; kept so that it can be sent again. */
+async function takeSingleRequest({
+  method,
+  requests,
+}: OutgoingCall): Promise<(() => AsyncIterable<Encoded>) | undefined> {
+  if (method.methodKind !== "unary" && method.methodKind !== "server_streaming") return undefined;
+  const kept = await Array.fromAsync(requests);
+  return async function* again() {
+    yield* kept;
+  };
+}
+
+interface AttemptState {
+  readonly attempt: Attempt;
+  readonly clock: Clock;
+}
+
+async function* attemptOn(
+  link: Link,
+  call: OutgoingCall,
+  { attempt, clock }: AttemptState,
+): AsyncGenerator<Uint8Array> {
+  if (link.signal.aborted) throw link.lostFault;
+  if (link.draining !== undefined) throw drainingFault(link);
+  if (!link.serves(call.path)) throw unknownMethodFault(call.path);
+  const stream = link.pool.acquire(call);
+  const port = stream instanceof Promise ? await stream : stream;
+  const onStage = (stage: CallStage): void => {
+    if (attempt.stage !== "running") attempt.stage = stage;
+  };
+  const again = { delivered: 0, sum: 0 };
+  for await (const message of carryCall(port, call, { budget: link.budget, clock, onStage })) {
+    again.sum = crc32(message, again.sum);
+    again.delivered += 1;
+    if (again.delivered > attempt.delivered) {
+      attempt.delivered = again.delivered;
+      attempt.sum = again.sum;
+      yield message;
+    } else if (again.delivered === attempt.delivered && again.sum !== attempt.sum) {
+      throw new Fault("NODE_OFFLINE", `the answer of ${call.path} changed while the link was away`, {
+        details: { stage: attempt.stage, callId: call.callId, reason: "answer_changed" },
+      });
+    }
+  }
+}
+
+interface LossState {
+  readonly call: OutgoingCall;
+  readonly attempt: Attempt;
+}
+
+function stagedFault(lost: Fault, { call, attempt }: LossState): Fault {
+  return lost.with({ details: { stage: attempt.stage, callId: call.callId } });
+}
+
+interface Loss extends LossState, CallNodeOptions {
+  /** The link that the call was dispatched on. */
+  readonly lostLink: Link;
+  readonly canRepeat: boolean;
+  readonly endsAt: number;
+}
+
+type Settled =
+  | { readonly kind: "repeat"; readonly link: Link }
+  | { readonly kind: "answers"; readonly messages: readonly Uint8Array[] };
+
+/** What becomes of a call whose link broke after it was dispatched. */
+async function settleAfterLoss(lost: Fault, loss: Loss): Promise<Settled> {
+  const { call, canRepeat } = loss;
+  const callClass = callClassOf(call.method);
+  if (callClass === CallClass.AT_MOST_ONCE) return await askLedger(loss);
+  if (callClass !== CallClass.IDEMPOTENT || !canRepeat || !Number.isFinite(call.remainingMs)) throw lost;
+  const link = await nextLink(loss).catch(() => undefined);
+  if (!link) throw lost;
+  return { kind: "repeat", link };
+}
+
+/** The class that a method declares in its proto file. */
+export function callClassOf(method: DescMethod): CallClass {
+  return getOption(method, call_class);
+}
+
+async function nextLink({ node, call, clock, endsAt }: Loss): Promise<Link> {
+  const done = new AbortController();
+  const late = clock.sleep(Math.max(0, endsAt - clock.now()), { signal: done.signal }).then(() => {
+    throw new Fault("DEADLINE_EXCEEDED", "the link was not back in time");
+  });
+  late.catch(() => undefined);
+  try {
+    return await raceSignal(Promise.race([node.nextLink(), late]), call.signal);
+  } finally {
+    done.abort();
+  }
+}
+
+async function askLedger(loss: Loss): Promise<Settled> {
+  const { node, call, clock, attempt, lostLink } = loss;
+  for (;;) {
+    const link = await nextLink(loss).catch(() => undefined);
+    if (!link || link.hello.bootId !== lostLink.hello.bootId) throw unknownOutcomeFault(loss);
+    const transport = createNodeTransport(link, { node, clock });
+    const asked = await createClient(Node, transport)
+      .getOutcome({ callId: call.callId }, { deadlineMs: Math.max(1, loss.endsAt - clock.now()) })
+      .catch(() => undefined);
+    if (asked?.state === OutcomeState.ENDED) {
+      if (asked.fault) throw fromWireFault(asked.fault);
+      return { kind: "answers", messages: asked.messages.slice(attempt.delivered) };
+    }
+    if (asked?.state === OutcomeState.UNKNOWN) throw neverBeganFault(loss);
+    if (call.signal?.aborted) throw call.signal.reason;
+    await clock.sleep(outcomePollMs);
+    if (clock.now() >= loss.endsAt) throw unknownOutcomeFault(loss);
+  }
+}
+
+function unknownOutcomeFault({ call, attempt }: Loss): Fault {
+  return new Fault("OUTCOME_UNKNOWN", `nobody can say yet how ${call.path} ended`, {
+    hint: "ask again with the call id; do not repeat it",
+    details: { callId: call.callId, stage: attempt.stage },
+  });
+}
+
+function neverBeganFault({ call }: Loss): Fault {
+  return new Fault("NODE_OFFLINE", `the link broke before ${call.path} began; it did not run`, {
+    details: { callId: call.callId, stage: "dispatched" },
+  });
+}
+
+function drainingFault({ alias, draining }: Link): Fault {
+  return new Fault("WORKSPACE_ACCESS_UNAVAILABLE", `${alias} is being drained and takes no new calls`, {
+    details: { node: alias, reason: "draining", why: draining ?? "" },
+  });
+}

@@ -1,0 +1,47 @@
+import { Fault } from "../../shared/fault/fault.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { Link } from "./link.ts";
+
+/** How often signs of life are asked for, and how long silence is borne. */
+export interface HeartbeatSettings {
+  readonly heartbeatMs: number;
+  readonly deadAfterMs: number;
+}
+
+/** The heartbeat of the manual. */
+export const defaultHeartbeat: HeartbeatSettings = { heartbeatMs: 10_000, deadAfterMs: 25_000 };
+
+/** `INVALID_ARGUMENT` unless silence is borne for longer than the interval. */
+export function checkHeartbeat({ heartbeatMs, deadAfterMs }: HeartbeatSettings): HeartbeatSettings {
+  if (heartbeatMs > 0 && deadAfterMs > heartbeatMs) return { heartbeatMs, deadAfterMs };
+  throw new Fault(
+    "INVALID_ARGUMENT",
+    `a dead-after time of ${deadAfterMs} ms is not more than the heartbeat's interval of ${heartbeatMs} ms`,
+    { details: { field: "deadAfterMs" } },
+  );
+}
+
+/** Pings the node at each interval; resolves true once nothing was heard of it for too long, false when the link ended. */
+export async function watchHeartbeat(
+  link: Link,
+  settings: HeartbeatSettings,
+  clock: Clock,
+): Promise<boolean> {
+  const { heartbeatMs, deadAfterMs } = settings;
+  let pingAt = clock.now() + heartbeatMs;
+  let sequence = 0n;
+  for (;;) {
+    const deadAt = link.lastSeenMs + deadAfterMs;
+    try {
+      await clock.sleep(Math.max(1, Math.min(pingAt, deadAt) - clock.now()), { signal: link.signal });
+    } catch {
+      return false;
+    }
+    const now = clock.now();
+    if (now >= link.lastSeenMs + deadAfterMs) return true;
+    if (now < pingAt) continue;
+    pingAt = now + heartbeatMs;
+    sequence += 1n;
+    link.send({ case: "ping", value: { sequence } });
+  }
+}

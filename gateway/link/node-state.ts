@@ -1,0 +1,126 @@
+import { Fault } from "../../shared/fault/fault.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { Link } from "./link.ts";
+import type { Presence, PresenceState } from "./links.ts";
+
+/** What a node's state tells whoever watches it. */
+export interface NodeStateOptions {
+  readonly nodeId: string;
+  readonly clock: Clock;
+  /** Hears every change, after it. */
+  readonly onChange: (presence: Presence) => void;
+  /** Everything that the node publishes is withdrawn, in one synchronous step. */
+  readonly withdraw: (reason: "node_offline" | "revoked") => void;
+}
+
+/**
+ * Where one node stands. States: `offline` (never linked, said goodbye, silent for too long), `online`, `draining`
+ * (linked, takes no new calls), `reconnecting` (the link broke, the node may be back soon), `revoked`.
+ */
+export class NodeState {
+  readonly #options: NodeStateOptions;
+  #presence: Presence;
+  #link: Link | undefined;
+  #waiting: PromiseWithResolvers<Link>[] = [];
+  /** The last read digest of each publication kind; forgotten when the node's things are withdrawn. */
+  readonly digests: Map<number, string> = new Map();
+
+  constructor(options: NodeStateOptions) {
+    this.#options = options;
+    this.#presence = neverLinked(options.nodeId, options.clock.now());
+  }
+
+  get presence(): Presence {
+    const seen = this.#link?.lastSeenMs;
+    return seen === undefined ? this.#presence : { ...this.#presence, lastSeenMs: seen };
+  }
+
+  /** The live link, if there is one. */
+  get link(): Link | undefined {
+    return this.#link;
+  }
+
+  /** A link was accepted; the one before must be ended already. */
+  linked(link: Link): void {
+    this.#link = link;
+    this.#change("online", "linked", {
+      generation: link.generation,
+      lastSeenMs: link.lastSeenMs,
+      address: link.connection.peer.address,
+      hello: link.hello,
+    });
+    for (const waiting of this.#waiting.splice(0)) waiting.resolve(link);
+  }
+
+  /** The linked node takes no new calls. */
+  drains(reason: string): void {
+    if (this.#presence.state === "online") this.#change("draining", reason);
+  }
+
+  /** The link is over; another one of the same node may have taken its place already, which this does not touch. */
+  unlinked(link: Link, next: { readonly state: PresenceState; readonly reason: string }): void {
+    if (this.#link !== link) return;
+    this.#link = undefined;
+    this.#change(next.state, next.reason, { lastSeenMs: link.lastSeenMs });
+  }
+
+  /** Nothing was heard for too long, or the node said goodbye. */
+  offline(reason: string): void {
+    if (this.#presence.state === "offline" || this.#presence.state === "revoked") return;
+    this.#change("offline", reason);
+  }
+
+  /** Its link was ended by its revocation. */
+  revokedAfter(link: Link): void {
+    if (this.#link !== link) return;
+    this.#link = undefined;
+    this.revoked();
+  }
+
+  /** It was revoked: for good. */
+  revoked(): void {
+    this.#change("revoked", "revoked");
+  }
+
+  #change(state: PresenceState, reason: string, more: Partial<Presence> = {}): void {
+    this.#presence = { ...this.#presence, ...more, state, reason, sinceMs: this.#options.clock.now() };
+    if (state === "offline" || state === "revoked") {
+      this.digests.clear();
+      this.#options.withdraw(state === "revoked" ? "revoked" : "node_offline");
+      for (const waiting of this.#waiting.splice(0)) waiting.reject(this.offlineFault());
+    }
+    this.#options.onChange(this.presence);
+  }
+
+  /** The next live link, or the present one; rejects when the node goes offline meanwhile. */
+  async nextLink(): Promise<Link> {
+    if (this.#link) return this.#link;
+    if (this.#presence.state !== "reconnecting") throw this.offlineFault();
+    const waiting = Promise.withResolvers<Link>();
+    this.#waiting.push(waiting);
+    return await waiting.promise;
+  }
+
+  /** What a call gets while there is no live link. */
+  offlineFault(): Fault {
+    const { nodeId, state, reason, sinceMs } = this.#presence;
+    return new Fault("NODE_OFFLINE", `the node is ${state} (${reason.replaceAll("_", " ")})`, {
+      hint: "fairlead nodes ls",
+      details: { node: nodeId, state, reason, since: new Date(sinceMs).toISOString() },
+    });
+  }
+}
+
+/** The presence of a node that this gateway process has not seen. */
+export function neverLinked(nodeId: string, sinceMs: number): Presence {
+  return {
+    nodeId,
+    state: "offline",
+    sinceMs,
+    reason: "never_linked",
+    generation: 0,
+    lastSeenMs: 0,
+    address: "",
+    hello: undefined,
+  };
+}

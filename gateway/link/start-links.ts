@@ -1,0 +1,354 @@
+import type { DescService } from "@bufbuild/protobuf";
+import { Fault } from "../../shared/fault/fault.ts";
+import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { NodeLink, LinkPurpose, type Hello } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
+import { rawMethod, type ServerConnection, type ServerRawStream } from "../../shared/rpc/raw-stream.ts";
+import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
+import { readAnswerFrame } from "../../shared/rpc/reverse/frames.ts";
+import { chooseProtocol, protocolWindow } from "../../shared/rpc/reverse/protocol.ts";
+import type { Client, ServedService } from "../../shared/rpc/service.ts";
+import { createClient } from "../../shared/rpc/transport.ts";
+import { acceptControl, type ControlMessage, type ControlSession } from "./accept-control.ts";
+import { createNodeTransport } from "./call-node.ts";
+import { checkHeartbeat, defaultHeartbeat, watchHeartbeat, type HeartbeatSettings } from "./heartbeat.ts";
+import { Link } from "./link.ts";
+import type { Links, LiveLink, Presence, PublicationReader } from "./links.ts";
+import { NodeState, neverLinked } from "./node-state.ts";
+import { Publications } from "./publications.ts";
+
+/** Bytes that the calls of all links may have in flight, each way. */
+export const gatewayBudgetBytes: number = 1024 * 1024 * 1024;
+
+/** Who a node is, as its certificate says. */
+export interface NodeIdentity {
+  readonly nodeId: string;
+  readonly alias: string;
+}
+
+/** What `startLinks` takes. */
+export interface LinksOptions {
+  /** Whose certificate it is (DER); throws `UNAUTHENTICATED`, `IDENTITY_REVOKED` or `IDENTITY_UNKNOWN`. */
+  readonly identify: (certificate: Uint8Array) => Promise<NodeIdentity>;
+  /** What reads publications; more may be added later. */
+  readonly readers?: readonly PublicationReader[];
+  /** The generation of a node's next link; must rise, also over restarts. The time in milliseconds by default. */
+  readonly nextGeneration?: (nodeId: string) => Promise<number> | number;
+  readonly heartbeat?: HeartbeatSettings;
+  readonly gatewayVersion?: string;
+  readonly clock?: Clock;
+  /** Hears what went wrong without a caller; for the log. */
+  readonly onFault?: (error: unknown, about: string) => void;
+}
+
+/** The links of a gateway, with the service that nodes dial. */
+export interface LinkHost extends AsyncDisposable {
+  /** `NodeLink`, for the gateway's TLS port. */
+  readonly service: ServedService;
+  readonly links: Links;
+  /** Adds a reader of publications; what live nodes publish is read at once. */
+  addReader(reader: PublicationReader): void;
+  /** Tells every node that the gateway leaves; no new call is dispatched. */
+  drain(options: { readonly deadlineMs: number; readonly reason: string }): void;
+}
+
+/** Starts taking links. Disposing it ends them all. */
+export function startLinks(options: LinksOptions): LinkHost {
+  const host = new Host(options);
+  const service: ServedService = {
+    service: NodeLink,
+    implementation: {
+      control: rawMethod((stream) => host.acceptControl(stream)),
+      serve: rawMethod((stream) => host.acceptServe(stream)),
+    },
+  };
+  return {
+    service,
+    links: host,
+    addReader: (reader) => host.addReader(reader),
+    drain: (drain) => host.drain(drain),
+    [Symbol.asyncDispose]: () => host.close(),
+  };
+}
+
+class Host implements Links {
+  readonly #options: LinksOptions;
+  readonly #clock: Clock;
+  readonly #heartbeat: HeartbeatSettings;
+  readonly #budget: Budget = createBudget(gatewayBudgetBytes);
+  readonly #nodes = new Map<string, NodeState>();
+  readonly #byConnection = new WeakMap<ServerConnection, Link>();
+  readonly #watchers = new Set<Queue<Presence>>();
+  readonly #publications: Publications;
+  readonly #generations = new Map<string, number>();
+  readonly #closing = new AbortController();
+  #draining: string | undefined;
+
+  constructor(options: LinksOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#heartbeat = checkHeartbeat(options.heartbeat ?? defaultHeartbeat);
+    this.#publications = new Publications({
+      clock: this.#clock,
+      onFault: (error, { nodeId, kind }) => this.#report(error, `publication ${kind} of ${nodeId}`),
+    });
+    for (const reader of options.readers ?? []) this.#publications.add(reader);
+  }
+
+  #report(error: unknown, about: string): void {
+    this.#options.onFault?.(error, about);
+  }
+
+  addReader(reader: PublicationReader): void {
+    this.#publications.add(reader);
+    for (const node of this.#nodes.values()) if (node.link) this.#publications.catchUp(node, node.link);
+  }
+
+  // --- what nodes dial
+
+  acceptControl(control: ServerRawStream): void {
+    acceptControl(control, this.#clock, { onHello: (hello, stream) => this.#judge(hello, stream) });
+  }
+
+  async #judge(hello: Hello, control: ServerRawStream): Promise<ControlSession> {
+    const { certificate } = control.connection.peer;
+    if (!certificate) throw unprovenFault(control.connection.refusal);
+    const identity = await this.#options.identify(certificate);
+    const protocol = chooseProtocol(protocolWindow, { min: hello.protocolMin, max: hello.protocolMax });
+    if (hello.purpose !== LinkPurpose.CONTROL)
+      throw new Fault("INVALID_ARGUMENT", "no bulk connection was asked for");
+    if (this.#draining !== undefined) throw new Fault("GATEWAY_UNREACHABLE", "the gateway is stopping");
+    const node = this.#nodeOf(identity.nodeId);
+    const generation = await this.#nextGeneration(identity.nodeId);
+    if (node.presence.state === "revoked") throw new Fault("IDENTITY_REVOKED", "the node was revoked");
+    const link = new Link({
+      ...identity,
+      generation,
+      protocol,
+      hello,
+      control,
+      clock: this.#clock,
+      budget: this.#budget,
+      clientOf: (of, service) => this.#clientOf(node, of, service),
+    });
+    this.#byConnection.set(control.connection, link);
+    return this.#begin(node, link);
+  }
+
+  async #nextGeneration(nodeId: string): Promise<number> {
+    const wanted = (await this.#options.nextGeneration?.(nodeId)) ?? this.#clock.now();
+    const generation = Math.max(wanted, (this.#generations.get(nodeId) ?? 0) + 1);
+    this.#generations.set(nodeId, generation);
+    return generation;
+  }
+
+  #begin(node: NodeState, link: Link): ControlSession {
+    link.send({
+      case: "accepted",
+      value: {
+        generation: BigInt(link.generation),
+        protocol: link.protocol,
+        ...this.#heartbeat,
+        nodeId: link.nodeId,
+        alias: link.alias,
+        gatewayVersion: this.#options.gatewayVersion ?? "",
+      },
+    });
+    const onGone = (): void => this.#ended(node, link);
+    link.signal.addEventListener("abort", onGone, { once: true });
+    link.connection.closed.addEventListener("abort", () => link.end(link.lostFault), { once: true });
+    // The new link stands before the old one ends, so that nobody sees the node leave.
+    const before = node.link;
+    node.linked(link);
+    before?.end(replacedFault(link.alias));
+    for (const notice of link.hello.publications) this.#publications.notice(node, link, notice);
+    void watchHeartbeat(link, this.#heartbeat, this.#clock).then((silent) => {
+      if (silent) link.end(silentFault(link.alias));
+    });
+    return {
+      onMessage: (message) => this.#hear(node, link, message),
+      onClosed: () => link.end(link.lostFault),
+    };
+  }
+
+  #hear(node: NodeState, link: Link, message: ControlMessage): void {
+    link.touch();
+    switch (message.case) {
+      case "notice":
+        return this.#publications.notice(node, link, message.value);
+      case "ping":
+        return link.send({ case: "pong", value: { sequence: message.value.sequence } });
+      case "drain":
+        link.startGoodbye(message.value.reason);
+        return node.drains("draining");
+      case "hello":
+      case "pong":
+      case undefined:
+        return;
+    }
+  }
+
+  /** A link is over: the node is gone at once after a goodbye, else it may be back until it was silent for too long. */
+  #ended(node: NodeState, link: Link): void {
+    if (node.link !== link) return;
+    const fault = link.lostFault;
+    if (fault.code === "IDENTITY_REVOKED") return node.revokedAfter(link);
+    if (link.saidGoodbye) return node.unlinked(link, { state: "offline", reason: "goodbye" });
+    const deadAt = link.lastSeenMs + this.#heartbeat.deadAfterMs;
+    const silent = this.#clock.now() >= deadAt;
+    if (silent) return node.unlinked(link, { state: "offline", reason: "heartbeat_missed" });
+    node.unlinked(link, { state: "reconnecting", reason: reasonOf(fault) });
+    void this.#giveUpAt(node, link, deadAt);
+  }
+
+  async #giveUpAt(node: NodeState, link: Link, deadAt: number): Promise<void> {
+    try {
+      await this.#clock.sleep(deadAt - this.#clock.now(), { signal: this.#closing.signal });
+    } catch {
+      return;
+    }
+    const { state, generation } = node.presence;
+    if (state === "reconnecting" && generation === link.generation) node.offline("link_lost");
+  }
+
+  acceptServe(stream: ServerRawStream): void {
+    const link = this.#byConnection.get(stream.connection);
+    if (!link || link.signal.aborted) return stream.end(noHelloFault());
+    const serving = link.accept(stream);
+    let parked = false;
+    stream.onMessage((bytes) => {
+      if (parked) return serving.onMessage(bytes);
+      parked = true;
+      if (isParkedFor(link, bytes)) link.pool.onFree(serving);
+      else stream.end(noHelloFault());
+    });
+    stream.onClosed(() => serving.onClosed());
+  }
+
+  // --- what the gateway's rooms ask for
+
+  #nodeOf(nodeId: string): NodeState {
+    const known = this.#nodes.get(nodeId);
+    if (known) return known;
+    const node = new NodeState({
+      nodeId,
+      clock: this.#clock,
+      onChange: (presence) => this.#announce(presence),
+      withdraw: (reason) => this.#publications.withdraw(nodeId, reason),
+    });
+    this.#nodes.set(nodeId, node);
+    return node;
+  }
+
+  #clientOf<S extends DescService>(node: NodeState, link: Link, service: S): Client<S> {
+    return createClient(service, createNodeTransport(link, { node, clock: this.#clock }));
+  }
+
+  find(nodeId: string): LiveLink | undefined {
+    return this.#nodes.get(nodeId)?.link;
+  }
+
+  get(nodeId: string): LiveLink {
+    const link = this.find(nodeId);
+    if (link) return link;
+    throw this.#nodeOf(nodeId).offlineFault();
+  }
+
+  presence(nodeId: string): Presence {
+    return this.#nodes.get(nodeId)?.presence ?? neverLinked(nodeId, this.#clock.now());
+  }
+
+  async *changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<Presence> {
+    // One item a node, whatever happens: the number of nodes is the bound.
+    const queue = createCoalescingQueue<Presence>({
+      limit: Number.MAX_SAFE_INTEGER,
+      keyOf: ({ nodeId }) => nodeId,
+      onOverflow: () => neverLinked("", 0),
+    });
+    const onAbort = (): void => queue.close();
+    signal.addEventListener("abort", onAbort, { once: true });
+    for (const node of this.#nodes.values()) void queue.push(node.presence);
+    this.#watchers.add(queue);
+    if (signal.aborted) queue.close();
+    try {
+      yield* queue;
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+      this.#watchers.delete(queue);
+      queue.close();
+    }
+  }
+
+  #announce(presence: Presence): void {
+    for (const queue of this.#watchers) void queue.push(presence);
+  }
+
+  async end(nodeId: string, fault: Fault): Promise<void> {
+    const node = this.#nodes.get(nodeId);
+    const link = node?.link;
+    if (fault.code === "IDENTITY_REVOKED" && !link) this.#nodeOf(nodeId).revoked();
+    if (!link) return;
+    const gone = new Promise<void>((resolve) => {
+      if (link.connection.closed.aborted) resolve();
+      link.connection.closed.addEventListener("abort", () => resolve(), { once: true });
+    });
+    link.end(fault);
+    await gone;
+  }
+
+  drain({ deadlineMs, reason }: { readonly deadlineMs: number; readonly reason: string }): void {
+    this.#draining = reason;
+    for (const { link } of this.#nodes.values()) {
+      if (!link) continue;
+      link.draining = reason;
+      link.send({ case: "drain", value: { deadlineMs, reason } });
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#draining ??= "stopping";
+    const stopping = new Fault("NODE_OFFLINE", "the gateway is stopping", {
+      details: { reason: "gateway_stopping" },
+    });
+    await Promise.all(Array.from(this.#nodes.keys(), (nodeId) => this.end(nodeId, stopping)));
+    this.#closing.abort(stopping);
+    for (const queue of this.#watchers) queue.close();
+  }
+}
+
+function isParkedFor(link: Link, bytes: Buffer): boolean {
+  try {
+    const frame = readAnswerFrame(bytes);
+    return frame.case === "parked" && frame.value.generation === BigInt(link.generation);
+  } catch {
+    return false;
+  }
+}
+
+function reasonOf({ details }: Fault): string {
+  const { reason } = details as { readonly reason?: unknown };
+  return typeof reason === "string" ? reason : "link_lost";
+}
+
+function unprovenFault(refusal: string | undefined): Fault {
+  if (refusal === "CERT_HAS_EXPIRED") {
+    return new Fault("IDENTITY_EXPIRED", "the node's certificate has expired", { retryable: true });
+  }
+  return new Fault("UNAUTHENTICATED", "a link needs a certificate of this gateway's authority", {
+    details: { reason: refusal === undefined ? "no_certificate" : "foreign_certificate" },
+  });
+}
+
+function noHelloFault(): Fault {
+  return new Fault("NOT_FOUND", "no link with that generation was accepted on this connection");
+}
+
+function replacedFault(alias: string): Fault {
+  return new Fault("NODE_OFFLINE", `${alias} linked again`, { details: { node: alias, reason: "replaced" } });
+}
+
+function silentFault(alias: string): Fault {
+  return new Fault("NODE_OFFLINE", `${alias} gave no sign of life`, {
+    details: { node: alias, reason: "heartbeat_missed" },
+  });
+}

@@ -1,0 +1,227 @@
+import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { Fault } from "../../shared/fault/fault.ts";
+import {
+  NodeLinkControlRequestSchema,
+  NodeLinkControlResponseSchema,
+  type HelloAccepted,
+  type HelloSchema,
+  type NodeLinkControlResponse,
+} from "../../shared/gen/fairlead/v1/link_pb.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { ClientSecurity } from "../../shared/rpc/client-credentials.ts";
+import { decodeMessage } from "../../shared/rpc/codec.ts";
+import type { Dispatcher } from "../../shared/rpc/dispatch.ts";
+import { encodedOf } from "../../shared/rpc/encoded.ts";
+import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
+import { openGrpcClient, type GrpcClient } from "../../shared/rpc/grpc-client.ts";
+import { connectTimeoutMs } from "../../shared/rpc/limits.ts";
+import type { ClientRawStream } from "../../shared/rpc/raw-stream.ts";
+import type { Answer } from "../../shared/rpc/reverse/answerer.ts";
+import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
+import { ServeStreams } from "./serve-streams.ts";
+
+const controlPath = "/fairlead.v1.NodeLink/Control";
+const servePath = "/fairlead.v1.NodeLink/Serve";
+
+/** Bytes that the requests of one connection may have in flight. */
+const linkBudgetBytes: number = 64 * 1024 * 1024;
+
+/** What one connection to a gateway is made of. */
+export interface ConnectionOptions {
+  readonly address: string;
+  readonly security: ClientSecurity;
+  readonly hello: MessageInitShape<typeof HelloSchema>;
+  readonly dispatcher: Dispatcher;
+  readonly answer: Answer;
+  readonly clock: Clock;
+  /** The hello was accepted. */
+  readonly onAccepted: (accepted: HelloAccepted) => void;
+  /** The gateway leaves on purpose. */
+  readonly onDrain: (reason: string) => void;
+  readonly onFailed: (error: unknown, call: { readonly callId: string; readonly path: string }) => void;
+}
+
+type Said = MessageInitShape<typeof NodeLinkControlRequestSchema>["kind"];
+
+/**
+ * One connection, from its dial to its end. States: dialling (until the hello is accepted, within the connect deadline),
+ * open, ended. It is never dialled again.
+ */
+export class Connection {
+  readonly #options: ConnectionOptions;
+  readonly #client: GrpcClient;
+  readonly #control: ClientRawStream;
+  readonly #ended = Promise.withResolvers<Fault>();
+  readonly #over = new AbortController();
+  readonly #budget: Budget = createBudget(linkBudgetBytes);
+  #accepted: HelloAccepted | undefined;
+  #streams: ServeStreams | undefined;
+  #heardAt: number;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#heardAt = options.clock.now();
+    this.#client = openGrpcClient({
+      address: options.address,
+      security: options.security,
+      clock: options.clock,
+    });
+    this.#control = this.#client.openStream(controlPath);
+    this.#control.onMessage((bytes) => this.#hear(bytes));
+    this.#control.onClosed((fault) =>
+      this.end(fault ?? new Fault("GATEWAY_UNREACHABLE", "the gateway ended the link")),
+    );
+    this.say({ case: "hello", value: options.hello });
+    void this.#expectAcceptance();
+  }
+
+  /** Resolves with why the connection is over; never rejects. */
+  get ended(): Promise<Fault> {
+    return this.#ended.promise;
+  }
+
+  /** What the gateway accepted, once it has. */
+  get accepted(): HelloAccepted | undefined {
+    return this.#accepted;
+  }
+
+  /** Calls that run. */
+  get callCount(): number {
+    return this.#streams?.callCount ?? 0;
+  }
+
+  /** Streams that are open for calls. */
+  get streamCount(): number {
+    return this.#streams?.count ?? 0;
+  }
+
+  async #expectAcceptance(): Promise<void> {
+    try {
+      await this.#options.clock.sleep(connectTimeoutMs, { signal: this.#over.signal });
+    } catch {
+      return;
+    }
+    if (this.#accepted) return;
+    this.end(
+      new Fault(
+        "GATEWAY_UNREACHABLE",
+        `${this.#options.address} accepted no hello within ${connectTimeoutMs} ms`,
+        {
+          details: { reason: "connect_timeout", target: this.#options.address },
+        },
+      ),
+    );
+  }
+
+  /** Sends a message on the control stream. */
+  say(kind: Said): void {
+    if (this.#over.signal.aborted || !kind) return;
+    const message = create(NodeLinkControlRequestSchema, { kind });
+    this.#control.write(encodedOf(toBinary(NodeLinkControlRequestSchema, message)));
+  }
+
+  #hear(bytes: Buffer): void {
+    this.#heardAt = this.#options.clock.now();
+    try {
+      this.#obey(decodeMessage(NodeLinkControlResponseSchema, bytes).kind);
+    } catch (error) {
+      this.end(
+        error instanceof Fault ? error : new Fault("INTERNAL", "the control stream broke", { cause: error }),
+      );
+    }
+  }
+
+  #obey(message: NodeLinkControlResponse["kind"]): void {
+    switch (message.case) {
+      case "accepted":
+        return this.#begin(message.value);
+      case "ping":
+        return this.say({ case: "pong", value: { sequence: message.value.sequence } });
+      case "moreStreams":
+        return void this.#streams?.openUntil(message.value.target);
+      case "cancelCall": {
+        const { callId, fault } = message.value;
+        const why = fault ? fromWireFault(fault) : new Fault("CANCELLED", "the caller has left");
+        return this.#streams?.cancelCall(callId, why);
+      }
+      case "drain":
+        return this.#options.onDrain(message.value.reason);
+      case "openBulk":
+      case "pong":
+      case undefined:
+        return;
+    }
+  }
+
+  #begin(accepted: HelloAccepted): void {
+    if (this.#accepted) return;
+    this.#accepted = accepted;
+    const { dispatcher, answer, clock, onFailed, onAccepted } = this.#options;
+    this.#streams = new ServeStreams({
+      open: () => this.#client.openStream(servePath),
+      generation: accepted.generation,
+      dispatcher,
+      answer,
+      budget: this.#budget,
+      clock,
+      onAlive: () => {
+        this.#heardAt = clock.now();
+      },
+      onFailed,
+    });
+    void this.#streams.openUntil(1);
+    void this.#watchSilence(accepted.deadAfterMs);
+    onAccepted(accepted);
+  }
+
+  /** A gateway that pings no more is given up. */
+  async #watchSilence(deadAfterMs: number): Promise<void> {
+    const { clock } = this.#options;
+    for (;;) {
+      const deadAt = this.#heardAt + deadAfterMs;
+      try {
+        await clock.sleep(Math.max(1, deadAt - clock.now()), { signal: this.#over.signal });
+      } catch {
+        return;
+      }
+      if (clock.now() < this.#heardAt + deadAfterMs) continue;
+      return this.end(
+        new Fault("GATEWAY_UNREACHABLE", `the gateway gave no sign of life for ${deadAfterMs} ms`, {
+          details: { reason: "heartbeat_missed" },
+        }),
+      );
+    }
+  }
+
+  /** Says that the node leaves, lets calls finish for so long, then ends. */
+  async drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void> {
+    const { deadlineMs, reason } = options;
+    this.say({ case: "drain", value: { deadlineMs, reason } });
+    const streams = this.#streams;
+    if (!streams || streams.callCount === 0) return;
+    const settled = new AbortController();
+    void streams.idle().then(() => settled.abort());
+    await this.#options.clock.sleep(deadlineMs, { signal: settled.signal }).catch(() => undefined);
+    if (streams.callCount === 0) return;
+    streams.cancelAll(
+      new Fault("CANCELLED", "the node is being drained", { details: { reason: "draining" } }),
+    );
+    await streams.idle();
+  }
+
+  /** Ends it at once; only the first fault counts. */
+  end(fault: Fault): void {
+    if (this.#over.signal.aborted) return;
+    this.#over.abort(fault);
+    this.#streams?.lose(fault);
+    this.#client.destroy(fault);
+    this.#ended.resolve(fault);
+  }
+
+  /** Ends it with a goodbye that the gateway sees, at the latest after `timeoutMs`. */
+  async close(fault: Fault, timeoutMs: number): Promise<void> {
+    this.#control.end();
+    await this.#options.clock.sleep(timeoutMs, { signal: this.#over.signal }).catch(() => undefined);
+    this.end(fault);
+  }
+}

@@ -1,0 +1,289 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { Fault } from "../../shared/fault/fault.ts";
+import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { LinkPurpose, type HelloAccepted, type Notice } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { createBackoff, type Backoff } from "../../shared/lifetime/backoff.ts";
+import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
+import type { ClientTls } from "../../shared/rpc/client-credentials.ts";
+import { createDispatcher, type Dispatcher } from "../../shared/rpc/dispatch.ts";
+import { protocolWindow, type ProtocolWindow } from "../../shared/rpc/reverse/protocol.ts";
+import type { ServedService } from "../../shared/rpc/service.ts";
+import { Connection } from "./connection.ts";
+import { judgeEnd } from "./judge-end.ts";
+import { createLedger, type Ledger } from "./ledger.ts";
+import { initialStatus, type LinkStatus } from "./link-status.ts";
+
+/** A link that lived for so long starts its backoff over, in milliseconds. */
+const provenLifeMs = 30_000;
+
+/** What the node publishes, by kind. */
+export interface Publications {
+  /** What it publishes now: kind, epoch and digest of each. */
+  current(): readonly Notice[];
+  /** Each change, until the signal aborts. */
+  changes(options: { readonly signal: AbortSignal }): AsyncIterable<Notice>;
+}
+
+/** What `startLink` takes. */
+export interface LinkOptions {
+  /** Gateways of this node, `host:port`, in the order of preference; at least one. */
+  readonly addresses: readonly string[];
+  /** Key, certificate and pin; read at every dial. */
+  readonly loadTls: () => ClientTls | Promise<ClientTls>;
+  /** What gateways may call. `Node.GetOutcome` is served beside them. */
+  readonly services: readonly ServedService[];
+  readonly publications?: Publications;
+  readonly agentVersion?: string;
+  /** Names this process; random by default. */
+  readonly bootId?: string;
+  /** The protocol versions that are offered. */
+  readonly protocol?: ProtocolWindow;
+  readonly clock?: Clock;
+  /** A number in [0, 1). */
+  readonly random?: () => number;
+  /** Hears why each connection ended, and each failed call; for the log. */
+  readonly onFault?: (error: unknown, about: string) => void;
+}
+
+/** The node's link to its gateway: dialled again and again until it is closed or the identity is refused for good. */
+export interface NodeLinkHandle extends AsyncDisposable {
+  status(): LinkStatus;
+  /** The present status, then each change; a slow reader gets the latest. */
+  changes(options: { readonly signal: AbortSignal }): AsyncIterable<LinkStatus>;
+  /** Takes no new call and lets what runs finish, for at most `deadlineMs`; then what runs is cancelled. */
+  drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void>;
+  /** Resolves with why it is over for good; never rejects. */
+  readonly closed: Promise<Fault>;
+}
+
+/** Starts dialling. Disposing it says goodbye and ends it; drain it first. */
+export function startLink(options: LinkOptions): NodeLinkHandle {
+  const dialler = new Dialler(options);
+  void dialler.run();
+  return {
+    status: () => dialler.status,
+    changes: ({ signal }) => dialler.changes(signal),
+    drain: (drain) => dialler.drain(drain),
+    closed: dialler.closed,
+    [Symbol.asyncDispose]: () => dialler.stop(),
+  };
+}
+
+const goodbyeMs = 500;
+
+class Dialler {
+  readonly #options: LinkOptions;
+  readonly #clock: Clock;
+  readonly #backoff: Backoff;
+  readonly #dispatcher: Dispatcher;
+  readonly #ledger: Ledger;
+  readonly #bootId: string;
+  readonly #stopping = new AbortController();
+  readonly #closed = Promise.withResolvers<Fault>();
+  readonly #watchers = new Set<Queue<LinkStatus>>();
+  #status: LinkStatus;
+  #connection: Connection | undefined;
+  #unknownCount = 0;
+  /** The address that a link came up through last. */
+  #lastGood = "";
+
+  constructor(options: LinkOptions) {
+    if (options.addresses.length === 0)
+      throw new Fault("INVALID_ARGUMENT", "a link needs an address", { details: { field: "addresses" } });
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#backoff = createBackoff({
+      firstMs: 200,
+      maxMs: 30_000,
+      ...(options.random ? { random: options.random } : {}),
+    });
+    this.#ledger = createLedger(createDispatcher(options.services), this.#clock);
+    this.#dispatcher = createDispatcher([...options.services, this.#ledger.service]);
+    this.#bootId = options.bootId ?? randomUUID();
+    this.#status = initialStatus(this.#clock.now());
+  }
+
+  get status(): LinkStatus {
+    return this.#status;
+  }
+
+  get closed(): Promise<Fault> {
+    return this.#closed.promise;
+  }
+
+  async *changes(signal: AbortSignal): AsyncGenerator<LinkStatus> {
+    const queue = createCoalescingQueue<LinkStatus>({
+      limit: 1,
+      keyOf: () => "status",
+      onOverflow: () => this.#status,
+    });
+    const onAbort = (): void => queue.close();
+    signal.addEventListener("abort", onAbort, { once: true });
+    void queue.push(this.#status);
+    this.#watchers.add(queue);
+    if (signal.aborted) queue.close();
+    try {
+      yield* queue;
+    } finally {
+      signal.removeEventListener("abort", onAbort);
+      this.#watchers.delete(queue);
+      queue.close();
+    }
+  }
+
+  #change(next: Partial<LinkStatus>): void {
+    const sinceMs =
+      next.state !== undefined && next.state !== this.#status.state
+        ? this.#clock.now()
+        : this.#status.sinceMs;
+    this.#status = { ...this.#status, sinceMs, ...next };
+    for (const queue of this.#watchers) void queue.push(this.#status);
+  }
+
+  async run(): Promise<void> {
+    try {
+      while (!this.#stopping.signal.aborted) {
+        const end = await this.#dialEach();
+        if (end.final) return this.#finish(end.fault);
+        const waitMs = Math.max(this.#backoff.next(), end.atLeastMs);
+        this.#change({
+          state: "waiting",
+          reason: end.reason,
+          nextStep: end.nextStep,
+          nextAttemptMs: this.#clock.now() + waitMs,
+        });
+        await this.#clock.sleep(waitMs, { signal: this.#stopping.signal });
+      }
+    } catch (error) {
+      this.#options.onFault?.(error, "link");
+    }
+    const reason: unknown = this.#stopping.signal.reason;
+    this.#finish(reason instanceof Fault ? reason : new Fault("CANCELLED", "the link was closed"));
+  }
+
+  #finish(fault: Fault): void {
+    const { reason, nextStep } = judgeEnd(fault, { unknownCount: this.#unknownCount });
+    this.#change({ state: "stopped", reason, nextStep, nextAttemptMs: 0 });
+    for (const queue of this.#watchers) queue.close();
+    this.#closed.resolve(fault);
+  }
+
+  /** Dials each address once, the one that worked last first; returns when a link has ended or none came up. */
+  async #dialEach(): Promise<ReturnType<typeof judgeEnd>> {
+    const { addresses } = this.#options;
+    const first = Math.max(0, addresses.indexOf(this.#lastGood));
+    let end = judgeEnd(new Fault("GATEWAY_UNREACHABLE", "nothing was dialled"), { unknownCount: 0 });
+    for (let at = 0; at < addresses.length; at += 1) {
+      const address = addresses[(first + at) % addresses.length] ?? "";
+      const begunAt = this.#clock.now();
+      const { attempts } = this.#status;
+      this.#change({
+        state: "connecting",
+        attempts: attempts + 1,
+        lastAttemptMs: begunAt,
+        nextAttemptMs: 0,
+        address,
+      });
+      const { fault, wasOnline } = await this.#dial(address);
+      this.#unknownCount = fault.code === "IDENTITY_UNKNOWN" ? this.#unknownCount + 1 : 0;
+      end = judgeEnd(fault, { unknownCount: this.#unknownCount });
+      this.#options.onFault?.(fault, `link to ${address}`);
+      if (wasOnline) this.#lastGood = address;
+      if (wasOnline && this.#clock.now() - this.#status.sinceMs >= provenLifeMs) this.#backoff.reset();
+      if (end.final || wasOnline || this.#stopping.signal.aborted) break;
+    }
+    return end;
+  }
+
+  async #dial(address: string): Promise<{ readonly fault: Fault; readonly wasOnline: boolean }> {
+    const publishing = new AbortController();
+    const connection = new Connection({
+      address,
+      security: this.#options.loadTls,
+      hello: this.#hello(),
+      dispatcher: this.#dispatcher,
+      answer: (call) =>
+        call.path.startsWith("/fairlead.v1.Node/")
+          ? this.#dispatcher.answer(call)
+          : this.#ledger.answer(call),
+      clock: this.#clock,
+      onAccepted: (accepted) => {
+        this.#online(accepted);
+        void this.#publish(connection, publishing.signal);
+      },
+      onDrain: (reason) =>
+        this.#options.onFault?.(new Fault("CANCELLED", `the gateway drains: ${reason}`), "link"),
+      onFailed: (error, { path }) => this.#options.onFault?.(error, path),
+    });
+    this.#connection = connection;
+    const fault = await connection.ended;
+    publishing.abort();
+    this.#connection = undefined;
+    return { fault, wasOnline: connection.accepted !== undefined };
+  }
+
+  #hello() {
+    const { min, max } = this.#options.protocol ?? protocolWindow;
+    return {
+      protocolMin: min,
+      protocolMax: max,
+      bootId: this.#bootId,
+      purpose: LinkPurpose.CONTROL,
+      runningCallIds: [...this.#ledger.runningCallIds()],
+      agentVersion: this.#options.agentVersion ?? "",
+      platform: process.platform,
+      arch: process.arch,
+      hostName: hostname(),
+      publications: [...(this.#options.publications?.current() ?? [])],
+      methods: [...this.#dispatcher.methods],
+    };
+  }
+
+  #online({ nodeId, alias, generation }: HelloAccepted): void {
+    this.#change({
+      state: "online",
+      reason: "linked",
+      nextStep: "",
+      attempts: 0,
+      nodeId,
+      alias,
+      generation: Number(generation),
+    });
+  }
+
+  /** Says what changed. What changed between the hello and now is said again: equal digests move nothing. */
+  async #publish(connection: Connection, signal: AbortSignal): Promise<void> {
+    const { publications } = this.#options;
+    if (!publications) return;
+    try {
+      for (const notice of publications.current()) connection.say({ case: "notice", value: notice });
+      for await (const notice of publications.changes({ signal })) {
+        if (signal.aborted) return;
+        connection.say({ case: "notice", value: notice });
+      }
+    } catch (error) {
+      if (!signal.aborted) this.#options.onFault?.(error, "publications");
+    }
+  }
+
+  async drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void> {
+    if (!this.#connection?.accepted) return;
+    this.#change({ state: "draining", reason: "draining" });
+    await this.#connection.drain(options);
+  }
+
+  async stop(): Promise<void> {
+    const fault = new Fault("CANCELLED", "the link was closed");
+    if (!this.#stopping.signal.aborted) {
+      this.#stopping.abort(fault);
+      const connection = this.#connection;
+      if (connection?.accepted) {
+        if (this.#status.state !== "draining")
+          connection.say({ case: "drain", value: { deadlineMs: 0, reason: "stopping" } });
+        await connection.close(fault, goodbyeMs);
+      } else connection?.end(fault);
+    }
+    await this.#closed.promise;
+  }
+}
