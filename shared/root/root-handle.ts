@@ -188,6 +188,47 @@ export interface StagedFile extends AsyncDisposable {
   discard(): Promise<void>;
 }
 
+/** What `BatchWriter.add` takes. */
+export interface SmallWriteOptions extends OperationOptions {
+  readonly precondition: Exclude<Precondition, { readonly kind: "match" }>;
+  /** Permission bits. */
+  readonly mode: number;
+  /** Modification time to set, in nanoseconds since 1970; now by default. Kept to the microsecond. */
+  readonly mtimeNs?: bigint;
+  /** More bytes are `TOO_LARGE`. */
+  readonly maxBytes?: number;
+}
+
+/** What `BatchWriter.publish` takes. */
+export interface BatchPublishOptions extends OperationOptions {
+  readonly signal?: AbortSignal;
+}
+
+/** How a file of a batch ended. */
+export interface BatchOutcome {
+  readonly path: WorkspacePath;
+  /** Why it is not there; undefined when it is. */
+  readonly fault: Fault | undefined;
+}
+
+/**
+ * Writes many small files: each is staged beside its target at once, all are brought to the disk together, then each
+ * gets its name. Nothing is seen under a target's name before `publish`; disposing the writer removes what was not
+ * published. One call at a time.
+ */
+export interface BatchWriter extends AsyncDisposable {
+  /** Files staged and not published. */
+  readonly count: number;
+  /** Whether it is time to publish: the writer takes more, but holds them all in mind. */
+  readonly isFull: boolean;
+  /** Stages a file in this turn. Its folder must be there. Faults as `stageWrite`; nothing of the file is left then. */
+  add(path: WorkspacePath, content: Uint8Array, options: SmallWriteOptions): void;
+  /** Publishes what was staged; the outcomes are in the order of adding. */
+  publish(options?: BatchPublishOptions): Promise<readonly BatchOutcome[]>;
+  /** Brings the names to the disk as well: once, after the last publication. */
+  sync(): Promise<void>;
+}
+
 /** What `remove` takes. */
 export interface RemoveOptions extends OperationOptions {
   /** Also a folder that has entries. */
@@ -268,6 +309,8 @@ export interface RootHandle extends AsyncDisposable {
   /** All bytes of a file that is at most `maxBytes` long, read at once. */
   readSmall(path: WorkspacePath, options: OpenFileOptions & { readonly maxBytes: number }): SmallFile;
   stageWrite(path: WorkspacePath, options?: StageOptions): Promise<StagedFile>;
+  /** For many small files at once. The caller disposes the writer. */
+  batchWrite(): BatchWriter;
   /** Gives the number of entries removed. */
   remove(path: WorkspacePath, options?: RemoveOptions): Promise<number>;
   /** Renames; nothing may stand at `to`. */

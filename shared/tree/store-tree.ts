@@ -1,4 +1,4 @@
-import { isDigest, type Digest } from "../content/digest.ts";
+import { digestOf, isDigest, type Digest } from "../content/digest.ts";
 import { Fault, isFault } from "../fault/fault.ts";
 import {
   EntryKind,
@@ -8,7 +8,7 @@ import {
   type TreeTrailer,
 } from "../gen/fairlead/v1/files_pb.ts";
 import { appendPath, parseWorkspacePath, pathNames, type WorkspacePath } from "../names/workspace-path.ts";
-import type { CanonicalCheck, Precondition, RootHandle, StagedFile } from "../root/root-handle.ts";
+import type { BatchWriter, CanonicalCheck, RootHandle, StagedFile } from "../root/root-handle.ts";
 import { fromWireFault } from "../rpc/fault-wire.ts";
 import { maxNamedProblems, type TreePart, type TreeProblem } from "./tree-part.ts";
 import { assertTrailer, createTreeTally } from "./tree-tally.ts";
@@ -63,30 +63,33 @@ export async function storeTree(
   return storer.finish();
 }
 
-/** Small files written at once. */
-const maxAtOnce = 32;
-
 interface Streamed {
   readonly entry: Entry;
+  readonly pending: Pending;
   /** Undefined once the file has failed: what still comes of it is dropped. */
   stage: StagedFile | undefined;
   receivedBytes: bigint;
 }
 
-/** How storing an entry of a pack went. */
-interface Outcome {
-  readonly entry: Entry;
-  readonly fault: Fault | undefined;
+/** An entry in the order of the tree, until everything before it has been settled. */
+interface Pending {
+  entry: Entry;
+  state: "open" | "stored" | "failed" | "given-up";
 }
+
+/** Entries kept in order until the small files among them are published. */
+const maxPending = 8192;
 
 class Storer implements AsyncDisposable {
   readonly #options: StoreTreeOptions;
   readonly #came = createTreeTally();
   readonly #stored = createTreeTally();
   readonly #problems: TreeProblem[] = [];
-  readonly #precondition: Precondition;
-  /** Small files being written: each holds two descriptors. */
-  readonly #running = new Set<Promise<void>>();
+  readonly #precondition: { readonly kind: "any" | "absent" };
+  readonly #batch: BatchWriter;
+  /** Small files of the batch, in its order. */
+  #staged: Pending[] = [];
+  #pending: Pending[] = [];
   #failedCount = 0;
   #entryCount = 0;
   #isRootMade = false;
@@ -96,6 +99,7 @@ class Storer implements AsyncDisposable {
   constructor(options: StoreTreeOptions) {
     this.#options = options;
     this.#precondition = { kind: options.precondition };
+    this.#batch = options.root.batchWrite();
   }
 
   async take(part: TreePart): Promise<void> {
@@ -113,7 +117,7 @@ class Storer implements AsyncDisposable {
     }
     if (part.content.byteLength > 0) await this.#takeChunk(part.content);
     if (part.fileTrailer) await this.#takeFileTrailer(part.fileTrailer);
-    if (part.treeTrailer) this.#takeTreeTrailer(part.treeTrailer);
+    if (part.treeTrailer) await this.#takeTreeTrailer(part.treeTrailer);
   }
 
   finish(): StoredTree {
@@ -134,21 +138,6 @@ class Storer implements AsyncDisposable {
   }
 
   async #takeEntries(part: TreePart): Promise<void> {
-    const outcomes: Promise<Outcome>[] = [];
-    try {
-      await this.#begin(part, outcomes);
-      for (const { entry, fault } of await Promise.all(outcomes)) {
-        if (fault) this.#fail(entry.path, fault);
-        else this.#stored.add(entry);
-      }
-    } finally {
-      // Whatever ended this message: nothing of it is left running.
-      await Promise.allSettled(outcomes);
-    }
-    this.#options.onBytes?.(part.content.byteLength);
-  }
-
-  async #begin(part: TreePart, outcomes: Promise<Outcome>[]): Promise<void> {
     let at = 0;
     for (const item of part.entries) {
       const { entry } = item;
@@ -156,29 +145,22 @@ class Storer implements AsyncDisposable {
       const end = at + Number(item.inlineBytes);
       if (end > part.content.byteLength) throw malformed("a message holds less content than its entries say");
       this.#count();
+      const pending: Pending = { entry, state: "open" };
+      this.#pending.push(pending);
       if (item.streamed) {
-        this.#streamed = { entry, stage: undefined, receivedBytes: 0n };
+        this.#streamed = { entry, pending, stage: undefined, receivedBytes: 0n };
         await this.#openStage(this.#streamed);
       } else {
         this.#came.add(entry);
-        if (this.#running.size >= maxAtOnce) await Promise.race(this.#running);
-        const storing = this.#store(item, entry, part.content.subarray(at, end));
-        outcomes.push(storing);
-        // Folders and links at once, in order: what follows may lie in them.
-        if (entry.kind === EntryKind.FILE) this.#run(storing);
-        else await storing;
+        await this.#store(pending, item, part.content.subarray(at, end));
       }
       at = end;
     }
-    if (at !== part.content.byteLength) throw malformed("a message holds more content than its entries say");
-  }
-
-  #run(storing: Promise<unknown>): void {
-    const ended: Promise<void> = storing.then(
-      () => void this.#running.delete(ended),
-      () => void this.#running.delete(ended),
-    );
-    this.#running.add(ended);
+    if (at !== part.content.byteLength) {
+      throw malformed("a message holds more content than its entries say");
+    }
+    this.#options.onBytes?.(part.content.byteLength);
+    if (this.#batch.isFull || this.#pending.length > maxPending) await this.#publish();
   }
 
   #count(): void {
@@ -190,23 +172,25 @@ class Storer implements AsyncDisposable {
     });
   }
 
-  async #store(item: TreeEntry, entry: Entry, content: Uint8Array): Promise<Outcome> {
+  async #store(pending: Pending, item: TreeEntry, content: Uint8Array): Promise<void> {
+    const { entry } = pending;
     try {
       const path = this.#pathOf(entry);
+      // A file that is staged is stored only once it has its name.
+      if (entry.kind === EntryKind.FILE) return this.#stageSmall(path, pending, { item, content });
       if (entry.kind === EntryKind.FOLDER) await this.#makeFolder(path, entry);
-      else if (entry.kind === EntryKind.LINK) await this.#makeLink(path, entry);
-      else if (entry.sizeBytes === item.inlineBytes) await this.#writeSmall(path, entry, content);
-      else throw malformed(`${entry.path} comes with another size than its own`);
-      return { entry, fault: undefined };
+      else await this.#makeLink(path, entry);
+      pending.state = "stored";
     } catch (error) {
-      return { entry, fault: this.#requireBearable(error) };
+      this.#failEntry(pending, error);
     }
   }
 
   #pathOf(entry: Entry): WorkspacePath {
     const relative = parseWorkspacePath(entry.path);
-    if (relative === "")
+    if (relative === "") {
       throw new Fault("PATH_INVALID", "an entry of the tree has no name", { details: { field: "path" } });
+    }
     const limit = this.#options.maxDepth ?? 64;
     const depth = pathNames(relative).length;
     if (depth > limit + 1) {
@@ -228,29 +212,114 @@ class Storer implements AsyncDisposable {
   }
 
   async #makeLink(path: WorkspacePath, entry: Entry): Promise<void> {
-    throw new Fault("UNSUPPORTED_FILE_TYPE", `${entry.path} is a link, which cannot be stored yet`, {
-      details: { path: entry.path },
+    const { root, check } = this.#options;
+    await root.makeLink(path, entry.linkTarget, {
+      within: this.#options.path,
+      replace: this.#precondition.kind === "any",
+      ...(check ? { check } : {}),
     });
   }
 
-  async #writeSmall(path: WorkspacePath, entry: Entry, content: Uint8Array): Promise<void> {
-    await using stage = await this.#stage(path, entry);
-    if (content.byteLength > 0) await stage.write(content);
-    await this.#commit(stage, { sizeBytes: entry.sizeBytes, digest: entry.digest });
-  }
-
-  async #stage(path: WorkspacePath, entry: Entry): Promise<StagedFile> {
-    const { root, check, maxFileBytes } = this.#options;
-    return root.stageWrite(path, {
-      createParents: false,
+  #stageSmall(path: WorkspacePath, pending: Pending, { item, content }: Inline): void {
+    const { entry } = pending;
+    const { check, maxFileBytes } = this.#options;
+    if (entry.sizeBytes !== item.inlineBytes)
+      throw malformed(`${entry.path} comes with another size than its own`);
+    const actual = digestOf(content);
+    if (actual !== entry.digest) {
+      throw new Fault("INTEGRITY_FAILURE", `what arrived for ${entry.path} is not what was announced`, {
+        details: { path: entry.path, expected: entry.digest, actual },
+      });
+    }
+    this.#batch.add(path, content, {
+      precondition: this.#precondition,
       mode: entry.mode & 0o777,
       ...(entry.modifiedNs === 0n ? {} : { mtimeNs: entry.modifiedNs }),
       ...(check ? { check } : {}),
       ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
     });
+    this.#staged.push(pending);
   }
 
-  async #commit(stage: StagedFile, said: Pick<FileTrailer, "sizeBytes" | "digest">): Promise<void> {
+  /** Gives the staged files their names, and tallies what is settled by now, in the order of the tree. */
+  async #publish(): Promise<void> {
+    const { check, signal } = this.#options;
+    const staged = this.#staged;
+    this.#staged = [];
+    const outcomes = await this.#batch.publish({
+      ...(check ? { check } : {}),
+      ...(signal ? { signal } : {}),
+    });
+    for (const [index, { fault }] of outcomes.entries()) {
+      const pending = staged[index];
+      if (!pending) throw new Error("the batch answered for more files than it took");
+      if (fault) this.#failEntry(pending, fault);
+      else pending.state = "stored";
+    }
+    const open = this.#pending.findIndex(({ state }) => state === "open");
+    const settled = open < 0 ? this.#pending : this.#pending.slice(0, open);
+    this.#pending = open < 0 ? [] : this.#pending.slice(open);
+    for (const { entry, state } of settled) if (state === "stored") this.#stored.add(entry);
+  }
+
+  async #openStage(streamed: Streamed): Promise<void> {
+    const { entry } = streamed;
+    const { root, check, maxFileBytes } = this.#options;
+    try {
+      streamed.stage = await root.stageWrite(this.#pathOf(entry), {
+        createParents: false,
+        precondition: this.#precondition,
+        mode: entry.mode & 0o777,
+        ...(entry.modifiedNs === 0n ? {} : { mtimeNs: entry.modifiedNs }),
+        ...(check ? { check } : {}),
+        ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
+      });
+    } catch (error) {
+      this.#failEntry(streamed.pending, error);
+    }
+  }
+
+  async #takeChunk(chunk: Uint8Array): Promise<void> {
+    const streamed = this.#streamed;
+    if (!streamed) throw malformed("content comes that belongs to no file");
+    streamed.receivedBytes += BigInt(chunk.byteLength);
+    if (streamed.receivedBytes > streamed.entry.sizeBytes) {
+      throw malformed("a file is longer than it was announced");
+    }
+    this.#options.onBytes?.(chunk.byteLength);
+    try {
+      await streamed.stage?.write(chunk);
+    } catch (error) {
+      await this.#dropStage(streamed);
+      this.#failEntry(streamed.pending, error);
+    }
+  }
+
+  async #takeFileTrailer(trailer: FileTrailer): Promise<void> {
+    const streamed = this.#streamed;
+    if (!streamed) throw malformed("a file ends that did not begin");
+    this.#streamed = undefined;
+    const { entry, pending, stage } = streamed;
+    // The sender gave it up, and says why among the problems.
+    if (trailer.digest === "") {
+      pending.state = "given-up";
+      await this.#dropStage(streamed);
+      return;
+    }
+    pending.entry = { ...entry, sizeBytes: trailer.sizeBytes, digest: trailer.digest };
+    this.#came.add(pending.entry);
+    if (!stage) return;
+    streamed.stage = undefined;
+    try {
+      await using open = stage;
+      await this.#commit(open, trailer);
+      pending.state = "stored";
+    } catch (error) {
+      this.#failEntry(pending, error);
+    }
+  }
+
+  async #commit(stage: StagedFile, said: FileTrailer): Promise<void> {
     const { check, signal } = this.#options;
     await stage.commit({
       precondition: this.#precondition,
@@ -260,54 +329,11 @@ class Storer implements AsyncDisposable {
     });
   }
 
-  async #openStage(streamed: Streamed): Promise<void> {
-    const { entry } = streamed;
-    try {
-      streamed.stage = await this.#stage(this.#pathOf(entry), entry);
-    } catch (error) {
-      this.#failEntry(entry.path, error);
-    }
-  }
-
-  async #takeChunk(chunk: Uint8Array): Promise<void> {
-    const streamed = this.#streamed;
-    if (!streamed) throw malformed("content comes that belongs to no file");
-    streamed.receivedBytes += BigInt(chunk.byteLength);
-    if (streamed.receivedBytes > streamed.entry.sizeBytes)
-      throw malformed("a file is longer than it was announced");
-    this.#options.onBytes?.(chunk.byteLength);
-    try {
-      await streamed.stage?.write(chunk);
-    } catch (error) {
-      await this.#dropStage(streamed);
-      this.#failEntry(streamed.entry.path, error);
-    }
-  }
-
-  async #takeFileTrailer(trailer: FileTrailer): Promise<void> {
-    const streamed = this.#streamed;
-    if (!streamed) throw malformed("a file ends that did not begin");
-    this.#streamed = undefined;
-    const { entry } = streamed;
-    // The sender gave it up, and says why among the problems.
-    if (trailer.digest === "") return await this.#dropStage(streamed);
-    const whole: Entry = { ...entry, sizeBytes: trailer.sizeBytes, digest: trailer.digest };
-    this.#came.add(whole);
-    const { stage } = streamed;
-    if (!stage) return;
-    streamed.stage = undefined;
-    try {
-      await using open = stage;
-      await this.#commit(open, trailer);
-      this.#stored.add(whole);
-    } catch (error) {
-      this.#failEntry(entry.path, error);
-    }
-  }
-
-  #takeTreeTrailer(trailer: TreeTrailer): void {
+  async #takeTreeTrailer(trailer: TreeTrailer): Promise<void> {
     if (this.#streamed) throw malformed("the tree ends in the middle of a file");
     assertTrailer(this.#came, trailer);
+    await this.#publish();
+    if (this.#entryCount > 1) await this.#batch.sync();
     this.#isClosed = true;
   }
 
@@ -317,18 +343,12 @@ class Storer implements AsyncDisposable {
     await stage?.discard();
   }
 
-  #failEntry(path: string, error: unknown): void {
-    this.#fail(path, this.#requireBearable(error));
-  }
-
-  /** A fault of one entry. A full disk or a tree beyond its limits fails the next as well: there is no use in going on. */
-  #requireBearable(error: unknown): Fault {
-    const ends =
-      isFault(error, "DISK_FULL") ||
-      isFault(error, "LIMIT_REACHED") ||
-      this.#options.signal?.aborted === true;
-    if (ends || !isFault(error)) throw error;
-    return error;
+  #failEntry(pending: Pending, error: unknown): void {
+    // A full disk or a tree beyond its limits fails the next entry as well: there is no use in going on.
+    const ends = isFault(error, "DISK_FULL") || isFault(error, "LIMIT_REACHED");
+    if (ends || !isFault(error) || this.#options.signal?.aborted === true) throw error;
+    pending.state = "failed";
+    this.#fail(pending.entry.path, error);
   }
 
   #fail(path: string, fault: Fault): void {
@@ -338,8 +358,15 @@ class Storer implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await using batch = this.#batch;
+    void batch;
     if (this.#streamed) await this.#dropStage(this.#streamed);
   }
+}
+
+interface Inline {
+  readonly item: TreeEntry;
+  readonly content: Uint8Array;
 }
 
 function requireDigest(text: string): Digest {

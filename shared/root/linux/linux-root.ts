@@ -3,6 +3,7 @@ import { Fault } from "../../fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { pathChanged, rootFault } from "../refusals.ts";
 import type {
+  BatchWriter,
   Entry,
   Listing,
   ListOptions,
@@ -21,6 +22,7 @@ import type {
   WalkItem,
   WalkOptions,
 } from "../root-handle.ts";
+import { batchWrite } from "./batch-write.ts";
 import type { RootContext } from "./context.ts";
 import { type Descriptor, openTop } from "./descriptor.ts";
 import { list, stat } from "./list.ts";
@@ -125,6 +127,10 @@ class LinuxRoot implements RootHandle {
 
   async stageWrite(path: WorkspacePath, options: StageOptions = {}): Promise<StagedFile> {
     return stageWrite(this.#use(), path, options);
+  }
+
+  batchWrite(): BatchWriter {
+    return batchWrite(this.#use());
   }
 
   async remove(path: WorkspacePath, options: RemoveOptions = {}): Promise<number> {
