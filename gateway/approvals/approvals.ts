@@ -74,7 +74,7 @@ export interface ApprovalsOptions {
 export const approvalLimits = {
   waitMs: 120_000,
   maxWaitMs: 600_000,
-  openMs: 7 * 24 * 60 * 60 * 1_000,
+  openMs: 604_800_000,
   titleCharacters: 80,
   detailCharacters: 16_384,
 } as const;

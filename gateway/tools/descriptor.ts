@@ -30,7 +30,7 @@ export interface NodeTool extends ToolDescription {
 }
 
 /** Bounds of what a node may publish. */
-export const schemaLimits = { bytes: 64 * 1024, depth: 32 } as const;
+export const schemaLimits = { bytes: 65_536, depth: 32 } as const;
 
 const nameShape = /^[a-z0-9](?:[a-z0-9_.-]{0,126}[a-z0-9])?$/;
 const textCharacters = { title: 200, description: 8_192 } as const;

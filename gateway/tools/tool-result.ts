@@ -22,7 +22,7 @@ export type CallPart =
 /** Bounds of what a call gives. */
 export const resultLimits = {
   /** Of text to a model, in bytes. */
-  contentBytes: 64 * 1024,
+  contentBytes: 65_536,
   /** Of details where they are kept, in bytes. */
   keptDetailsBytes: 8_192,
 } as const;

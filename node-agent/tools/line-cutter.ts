@@ -20,7 +20,7 @@ export interface CutLines {
 }
 
 /** Most bytes of lines that are cut out of one file. */
-export const maxCutBytes = 1024 * 1024;
+export const maxCutBytes = 1_048_576;
 
 const newline = 0x0a;
 

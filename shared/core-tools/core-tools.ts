@@ -33,10 +33,10 @@ export const maxReadLines = 100_000;
 export const listPage = { entries: 1_000, maxEntries: 10_000 } as const;
 
 /** Most bytes of text that `write` takes: what fits in one message with room for the rest. */
-export const maxWriteBytes = 3 * 1024 * 1024;
+export const maxWriteBytes = 3_145_728;
 
 /** Longest time that a command may ask for, in milliseconds. */
-export const maxCommandMs = 24 * 60 * 60 * 1_000;
+export const maxCommandMs = 86_400_000;
 
 const path = (description: string): JsonSchema => ({ type: "string", maxLength: 4096, description });
 

@@ -19,6 +19,7 @@ import { createFiles } from "../../node-agent/files/files.ts";
 import { createCommandFolders } from "../../node-agent/tools/command-folder.ts";
 import type { ExecMode } from "../../node-agent/tools/exec-rules.ts";
 import { createNodeTools, type NodeTools } from "../../node-agent/tools/node-tools.ts";
+import type { ExportSettings } from "../../node-agent/workspace/export-settings.ts";
 import { startExports } from "../../node-agent/workspace/exports.ts";
 import { digestOf } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
@@ -167,50 +168,18 @@ async function addNode(options: KitNodeOptions, parts: NodeParts): Promise<KitNo
   const { alias = "devbox", profile = "full", writable = true } = options;
   const workspace = parts.stack.use(await makeTempWorkspace(options.files ?? {}));
   const home = parts.stack.use(await makeTempFolder());
-  const exports = parts.stack.use(
-    await startExports(
-      [
-        {
-          name: "app",
-          dir: workspace.path,
-          read: ["**"],
-          write: writable ? ["**"] : [],
-          deny: [],
-          remove: true,
-          move: true,
-          mkdir: true,
-          followSymlinks: false,
-          allowHardLinks: false,
-          maxFileBytes: undefined,
-        },
-      ],
-      { homeDir: home.path, limits: { treeEntries: 10_000, treeDepth: 64 } },
-    ),
-  );
+  const settings = toExport(workspace.path, writable);
+  const limits = { treeEntries: 10_000, treeDepth: 64 };
+  const exports = parts.stack.use(await startExports([settings], { homeDir: home.path, limits }));
   const exec = { mode: options.exec ?? "full", allow: options.allow ?? [] };
   const files = createFiles(exports);
   const tools = createNodeTools({
     files,
-    workspaces: () => exports.list().map(({ settings }) => settings.name),
-    exec: {
-      settings: () => exec,
-      environment: process.env,
-      openFolder: createCommandFolders(exports),
-    },
+    workspaces: () => exports.list().map((one) => one.settings.name),
+    exec: { settings: () => exec, environment: process.env, openFolder: createCommandFolders(exports) },
     publish: () => undefined,
   });
-  const record: NodeRecord = {
-    id: alias,
-    alias,
-    labels: {},
-    profile,
-    keyDigest: "",
-    pairedAt: 0,
-    certificateExpiresAt: 0,
-    revokedAt: undefined,
-    hostName: "",
-    platform: "linux",
-  };
+  const record = toRecord(alias, profile);
   parts.records.set(record.id, record);
   const services = [serve(Files, files), serve(ToolsDescriptor, tools.service)];
   const node: KitNode = {
@@ -231,6 +200,37 @@ async function addNode(options: KitNodeOptions, parts: NodeParts): Promise<KitNo
   };
   await node.connect();
   return node;
+}
+
+function toExport(dir: string, writable: boolean): ExportSettings {
+  return {
+    name: "app",
+    dir,
+    read: ["**"],
+    write: writable ? ["**"] : [],
+    deny: [],
+    remove: true,
+    move: true,
+    mkdir: true,
+    followSymlinks: false,
+    allowHardLinks: false,
+    maxFileBytes: undefined,
+  };
+}
+
+function toRecord(alias: string, profile: NodeProfile): NodeRecord {
+  return {
+    id: alias,
+    alias,
+    labels: {},
+    profile,
+    keyDigest: "",
+    pairedAt: 0,
+    certificateExpiresAt: 0,
+    revokedAt: undefined,
+    hostName: "",
+    platform: "linux",
+  };
 }
 
 function toNodes(records: ReadonlyMap<string, NodeRecord>): Pick<Nodes, "find" | "list" | "resolve"> {

@@ -1,5 +1,5 @@
 /** Bounds of what a client sends in one message. */
-export const bodyLimits = { bytes: 4 * 1024 * 1024, depth: 64 } as const;
+export const bodyLimits = { bytes: 4_194_304, depth: 64 } as const;
 
 /** How many objects and lists stand within each other in JSON text, counted without parsing it. */
 export function measureDepth(text: string): number {

@@ -12,7 +12,7 @@ export interface SkillEntry {
 }
 
 /** Most bytes of one file of a skill that one answer carries. */
-export const maxResourceBytes = 4 * 1024 * 1024;
+export const maxResourceBytes = 4_194_304;
 
 const fileName = "SKILL.md";
 const internalError = -32_603;

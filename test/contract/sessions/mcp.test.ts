@@ -180,7 +180,7 @@ describe("the endpoint", () => {
 
   test("wants a token, in the header and nowhere else", async () => {
     await using served = await serveKit();
-    const bare = await fetch(`${served.url}?token=${served.token}&session=${served.sessionId}`, {
+    const bare = await fetch(`${served.url.href}?token=${served.token}&session=${served.sessionId}`, {
       method: "POST",
       body: "{}",
     });
