@@ -18,8 +18,8 @@ export interface FilePolicy {
   judge(operation: FileOperation, path: WorkspacePath): FileDecision;
   /** Fails with `POLICY_DENIED` unless it is allowed. */
   require(operation: FileOperation, path: WorkspacePath): void;
-  /** Whether a deny covers the path itself: it is then in no listing. Folders above it are taken as judged. */
-  isHidden(path: WorkspacePath): boolean;
+  /** Whether an entry of a folder that may be listed is shown: none that is denied or may not be read. */
+  isListed(path: WorkspacePath): boolean;
 }
 
 /** What a policy is made of besides the settings. */
@@ -41,6 +41,7 @@ export function createFilePolicy(settings: ExportSettings, options: FilePolicyOp
   const readRules = { deny: denyAll, ask: "off", allow: compile(settings.read, "read") } as const;
   const changeRules = { deny: denyChanges, ask: "off", allow: compile(settings.write, "write") } as const;
   const closed = options.closed ?? [];
+  const readsAll = settings.read.includes("**");
 
   const judge = (operation: FileOperation, path: WorkspacePath): FileDecision => {
     const side = "node";
@@ -57,7 +58,11 @@ export function createFilePolicy(settings: ExportSettings, options: FilePolicyOp
       const decision = judge(operation, path);
       if (decision.decision !== "allow") throw denied(operation, path, decision);
     },
-    isHidden: (path) => closed.includes(path) || findDenyingItself(denyAll, path) !== undefined,
+    // The folders above were judged when they were entered.
+    isListed: (path) =>
+      !closed.includes(path) &&
+      findDenyingItself(denyAll, path) === undefined &&
+      (readsAll || readRules.allow.find(path) !== undefined),
   };
 }
 

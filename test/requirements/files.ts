@@ -12,4 +12,28 @@ export const files = [
     id: "files.access-one-binding",
     says: "Root spellings `/w`, `/w/` and `/w/.` are one binding; two declarations of one name with another node or root are refused at start with `INVALID_ARGUMENT`, `details.field` naming the second, and neither is registered. A second active registration of one workspace is refused with `ALREADY_EXISTS` and the first keeps working.",
   },
+  {
+    id: "files.policy-order",
+    says: "A path is judged in this order: a `..` segment is refused, a deny glob denies, `ask: always` asks, an allow glob of the operation's kind allows, an exact grant allows, `ask: on-miss` asks, else `POLICY_DENIED`; `details.rule` names the step that decided.",
+  },
+  {
+    id: "files.policy-globs",
+    says: "A table of at least 30 pairs holds: `**/x` also matches at the root, `**` covers dotfiles, a deny of `**/.ssh/**` covers the folder itself, braces expand for files and folders, and literal grants give `*`, `?` and `[x]` no meaning.",
+  },
+  {
+    id: "files.path-invalid",
+    says: "An absolute path, NUL, a `..`, `.` or empty segment, a trailing `/..` and text that is not valid UTF-8 give `PATH_INVALID` before any call to the node, also `allowed/../other` where both are allowed. With `root` exported, no path, glob or grant ever matches `root2` beside it.",
+  },
+  {
+    id: "files.path-windows",
+    says: 'For a node with platform `windows` a drive, UNC or device prefix, `CON`, `aux.txt`, a trailing dot or space and any of `<>:"|?*` in a name give `PATH_INVALID` with the position, and its paths match globs written with forward slashes; on a POSIX node a backslash separates nothing.',
+  },
+  {
+    id: "files.race-swapped-parent",
+    says: "On a node with `containment: kernel`, while a process flips a parent folder 100,000 times between a folder and a link to the outside, 10,000 reads, writes and recursive removals return no byte from outside and change nothing outside; single failures are allowed.",
+  },
+  {
+    id: "files.race-after-open",
+    says: "On a node with `containment: kernel`, a file replaced by a link to a secret between check and open gives `PATH_CHANGED` or `SYMLINK_REFUSED` with no byte sent, and one replaced after it was opened is served from the opened file with the digest of these bytes.",
+  },
 ] as const;

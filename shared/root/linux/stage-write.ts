@@ -23,6 +23,7 @@ import type { CommitOptions, StagedFile, StageOptions, WriteReceipt } from "../r
 import { createStagedName } from "../staged-name.ts";
 import { announce, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
 import { at, createFile, openForSync, statEntry } from "./descriptor.ts";
+import { toSeconds } from "./file-times.ts";
 import { prepareParent, type PreparedParent, removeMade } from "./parents.ts";
 import { openFolderAt } from "./place.ts";
 import {
@@ -186,8 +187,7 @@ class Stage implements StagedFile {
     if (old !== undefined) keepOwner(this.#fd, old);
     await fchmodAsync(this.#fd, mode & 0o777);
     if (this.#options.mtimeNs !== undefined) {
-      // Half a microsecond more, so that seconds in floating point never round down into the one before.
-      const seconds = Number(this.#options.mtimeNs / 1000n) / 1e6 + 5e-7;
+      const seconds = toSeconds(this.#options.mtimeNs);
       await futimesAsync(this.#fd, seconds, seconds);
     }
     await fsyncAsync(this.#fd);
@@ -324,7 +324,7 @@ async function syncFolder(parent: PreparedParent): Promise<void> {
 }
 
 /** Keeps the owner of a replaced file where this process may give files away. */
-function keepOwner(fd: number, old: BigIntStats): void {
+export function keepOwner(fd: number, old: BigIntStats): void {
   const own = fstatSync(fd, { bigint: true });
   if (own.uid === old.uid && own.gid === old.gid) return;
   try {

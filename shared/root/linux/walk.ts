@@ -12,6 +12,7 @@ import {
   openEntry,
   openFolder,
   openForReading,
+  showName,
   statEntry,
 } from "./descriptor.ts";
 import { judgeLink } from "./links.ts";
@@ -161,7 +162,7 @@ class TreeWalk implements Disposable {
   #plan(names: readonly NamedEntry[], path: WorkspacePath): readonly Step[] {
     const steps: Step[] = [];
     for (const named of names) {
-      const key = typeof named.name === "string" ? named.name : named.name.toString("latin1");
+      const key = showName(named.name);
       const below = appendPath(path, key as WorkspacePath);
       if (this.#options.hide?.(below, named.kind) === true) continue;
       if (this.#isWanted(below)) steps.push({ key, named, isEntering: false });

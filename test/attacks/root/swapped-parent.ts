@@ -7,6 +7,13 @@ import { isFault } from "../../../shared/fault/fault.ts";
 import type { RootHandle } from "../../../shared/root/root-handle.ts";
 import { openTempRoot, p } from "../../unit/root/temp-root.ts";
 
+/** How long an attack goes on: until both numbers are reached. */
+export interface Attack {
+  readonly swaps: number;
+  readonly operations: number;
+  readonly followSymlinks: boolean;
+}
+
 /** What came of an attack. */
 export interface AttackOutcome {
   readonly swaps: number;
@@ -20,7 +27,11 @@ const outsideNames = ["canary", "f0", "keep", "secret", "sub", "victim"];
  * Runs reads, listings, writes and removals on `d` while another process flips `d` between a folder and a link to the
  * outside. Fails as soon as a byte of the outside is seen, or anything outside differs at the end.
  */
-export async function attackSwappedParent(swaps: number, followSymlinks: boolean): Promise<AttackOutcome> {
+export async function attackSwappedParent({
+  swaps,
+  operations,
+  followSymlinks,
+}: Attack): Promise<AttackOutcome> {
   await using temp = await openTempRoot(
     (dir, outside) => {
       mkdirSync(join(dir, "d/sub"), { recursive: true });
@@ -39,22 +50,15 @@ export async function attackSwappedParent(swaps: number, followSymlinks: boolean
     String(swaps),
   ]);
   const exited = once(racer, "exit");
-  const reported = waitForSwaps(racer);
-  const isRunning = (): boolean => racer.exitCode === null && racer.connected;
-  const outcome = await attack(temp.root, isRunning);
+  let swapped = 0;
+  racer.on("message", (message) => {
+    if (typeof message === "object" && "swaps" in message) swapped = Number(message.swaps);
+  });
+  const outcome = await attack(temp.root, (count) => swapped < swaps || count < operations);
   racer.kill();
   await exited;
   requireUntouched(temp.outside);
-  return { ...outcome, swaps: (await reported) ?? 0 };
-}
-
-function waitForSwaps(racer: ReturnType<typeof fork>): Promise<number | undefined> {
-  return new Promise((resolve) => {
-    racer.on("message", (message) => {
-      if (typeof message === "object" && "swaps" in message) resolve(Number(message.swaps));
-    });
-    racer.on("exit", () => resolve(undefined));
-  });
+  return { ...outcome, swaps: swapped };
 }
 
 function requireUntouched(outside: string): void {
@@ -66,12 +70,12 @@ function requireUntouched(outside: string): void {
 
 async function attack(
   root: RootHandle,
-  isRunning: () => boolean,
+  isRunning: (count: number) => boolean,
 ): Promise<{ done: number; refused: number }> {
   let done = 0;
   let refused = 0;
-  for (let round = 0; isRunning(); round += 1) {
-    for (const operation of operations(root, round)) {
+  for (let round = 0; isRunning(done + refused); round += 1) {
+    for (const operation of operationsOf(root, round)) {
       try {
         await operation();
         done += 1;
@@ -85,7 +89,7 @@ async function attack(
   return { done, refused };
 }
 
-function operations(root: RootHandle, round: number): readonly (() => Promise<void>)[] {
+function operationsOf(root: RootHandle, round: number): readonly (() => Promise<void>)[] {
   const name = `d/w${round % 50}`;
   return [
     async () => requireInside(root.readSmall(p("d/secret"), { maxBytes: 100 }).content),

@@ -2,7 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { isFault } from "../../../shared/fault/fault.ts";
 import { createGlob, createGlobSet, escapeGlob } from "../../../shared/names/glob.ts";
+import { judgePath } from "../../../shared/names/path-rules.ts";
 import { parseWorkspacePath } from "../../../shared/names/workspace-path.ts";
+import { proves } from "../../support/proves.ts";
 
 const p = parseWorkspacePath;
 
@@ -57,11 +59,25 @@ const pairs: readonly (readonly [string, string, boolean])[] = [
   ["K.pem", "k.pem", false],
 ];
 
-describe("a glob", () => {
-  test.each(pairs)("%j on %j: %j", (pattern, path, meant) => {
-    expect(createGlob(pattern).matches(p(path))).toBe(meant);
-  });
+proves("files.policy-globs", "a table of pairs holds, and a literal grant has no wildcards", () => {
+  expect(pairs.length).toBeGreaterThanOrEqual(30);
+  for (const [pattern, path, meant] of pairs) {
+    expect(createGlob(pattern).matches(p(path)), `${pattern} on ${path}`).toBe(meant);
+  }
+  expect(createGlob("**/.ssh/**").covers(p("home/.ssh"))).toBe(true);
+  const grants = new Set(["*", "?", "[x]"]);
+  const granting = { deny: createGlobSet([]), ask: "off", allow: createGlobSet([]) } as const;
+  const findGrant = (path: string): string | undefined => (grants.has(path) ? "g" : undefined);
+  for (const path of ["*", "?", "[x]", "a", "x", "ab"]) {
+    const { decision } = judgePath({ ...granting, findGrant }, path);
+    expect(decision, path).toBe(grants.has(path) ? "allow" : "deny");
+    expect(createGlob(escapeGlob("*")).matches(p(path))).toBe(path === "*");
+    expect(createGlob(escapeGlob("?")).matches(p(path))).toBe(path === "?");
+    expect(createGlob(escapeGlob("[x]")).matches(p(path))).toBe(path === "[x]");
+  }
+});
 
+describe("a glob", () => {
   test("covers what lies below what it means, so that a denied folder is closed with all it holds", () => {
     const glob = createGlob("**/id_*");
     expect(glob.matches(p("a/id_keys/private"))).toBe(false);

@@ -2,6 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Fault } from "../../../shared/fault/fault.ts";
 import { compareByUtf8 } from "../../../shared/names/byte-order.ts";
+import { createGlob, createGlobSet, escapeGlob } from "../../../shared/names/glob.ts";
+import { judgePath } from "../../../shared/names/path-rules.ts";
 import {
   appendPath,
   baseName,
@@ -15,6 +17,7 @@ import {
   pathNames,
   relativePath,
 } from "../../../shared/names/workspace-path.ts";
+import { proves } from "../../support/proves.ts";
 
 function faultOf(run: () => unknown): Fault {
   try {
@@ -31,26 +34,91 @@ const anyName = fc
   .filter((name) => name !== "." && name !== ".." && !/[/\0]/.test(name) && name.isWellFormed());
 const anyPath = fc.array(anyName, { minLength: 1, maxLength: 6 }).map((names) => names.join("/"));
 
-describe("a path of a workspace", () => {
-  test.each([
-    ["/etc/passwd", 0],
-    ["..", 0],
-    ["../x", 0],
-    ["a/..", 2],
-    ["allowed/../other", 8],
-    [".", 0],
-    ["a/./b", 2],
-    ["a//b", 2],
-    ["a/", 2],
-    ["a\0b", 1],
-    ["b/a\0", 3],
-    ["\ud800", 0],
-  ])("%j is refused at its place", (text, position) => {
-    const fault = faultOf(() => parseWorkspacePath(text));
-    expect(fault.code).toBe("PATH_INVALID");
-    expect(fault.details).toMatchObject({ field: "path", position });
-  });
+const invalid = [
+  ["/etc/passwd", 0],
+  ["..", 0],
+  ["../x", 0],
+  ["a/..", 2],
+  ["allowed/../other", 8],
+  [".", 0],
+  ["a/./b", 2],
+  ["a//b", 2],
+  ["a/", 2],
+  ["a\0b", 1],
+  ["b/a\0", 3],
+  ["\ud800", 0],
+] as const;
 
+proves(
+  "files.path-invalid",
+  "a path that is not relative, whole and plain is refused, and no neighbour is matched",
+  () => {
+    for (const [text, position] of invalid) {
+      const fault = faultOf(() => parseWorkspacePath(text));
+      expect(fault.code, text).toBe("PATH_INVALID");
+      expect(fault.details, text).toMatchObject({ field: "path", position });
+    }
+    expect(faultOf(() => parseWorkspacePath(Buffer.from([0x61, 0xff]))).code).toBe("PATH_INVALID");
+    const neighbour = parseWorkspacePath("root2/x");
+    expect(isBeneath(neighbour, parseWorkspacePath("root"))).toBe(false);
+    for (const glob of ["root", "root/", "root/**", "root/*", "**/root", escapeGlob("root")]) {
+      expect(createGlob(glob).covers(neighbour), glob).toBe(false);
+    }
+    const deny = createGlobSet([]);
+    const findGrant = (path: string): string | undefined => (path === "root" ? "g" : undefined);
+    expect(judgePath({ deny, ask: "off", allow: deny, findGrant }, neighbour).decision).toBe("deny");
+  },
+);
+
+const invalidOnWindows = [
+  ["C:\\x", 0],
+  ["c:x", 0],
+  ["\\\\server\\share", 0],
+  ["\\\\?\\C:\\x", 0],
+  ["\\\\.\\pipe", 0],
+  ["//server/share", 0],
+  ["CON", 0],
+  ["aux.txt", 0],
+  ["a/aux.txt", 2],
+  ["a\\nul", 2],
+  ["com1.log", 0],
+  ["lpt¹", 0],
+  ["con .txt", 0],
+  ["a./b", 1],
+  ["b ", 1],
+  ["a/<b", 2],
+  ["a>b", 1],
+  ["file:stream", 4],
+  ['a"b', 1],
+  ["a|b", 1],
+  ["a?b", 1],
+  ["a*b", 1],
+  ["a\nb", 1],
+  ["..\\x", 0],
+] as const;
+
+proves(
+  "files.path-windows",
+  "a path for a Windows node follows its rules, and a backslash separates nothing elsewhere",
+  () => {
+    for (const [text, position] of invalidOnWindows) {
+      const fault = faultOf(() => parseWorkspacePath(text, { platform: "windows" }));
+      expect(fault.code, text).toBe("PATH_INVALID");
+      expect(fault.details, text).toMatchObject({ position });
+    }
+    const path = parseWorkspacePath("src\\deep\\main.ts", { platform: "windows" });
+    expect(path).toBe("src/deep/main.ts");
+    expect(createGlob("src/**/*.ts").matches(path)).toBe(true);
+    expect(parseWorkspacePath("console/auxiliary.txt", { platform: "windows" })).toBe(
+      "console/auxiliary.txt",
+    );
+    const posix = parseWorkspacePath("src\\deep\\main.ts");
+    expect(pathNames(posix)).toEqual(["src\\deep\\main.ts"]);
+    expect(createGlob("src/**/*.ts").matches(posix)).toBe(false);
+  },
+);
+
+describe("a path of a workspace", () => {
   test("bytes that are no UTF-8 are refused, and those that are read as text", () => {
     expect(faultOf(() => parseWorkspacePath(Buffer.from([0x61, 0xff]))).code).toBe("PATH_INVALID");
     expect(parseWorkspacePath(Buffer.from("ä/ö"))).toBe("ä/ö");
@@ -75,42 +143,6 @@ describe("a path of a workspace", () => {
       expect(pathNames(parseWorkspacePath(text))).toHaveLength(1);
     },
   );
-
-  test.each([
-    ["C:\\x", 0],
-    ["c:x", 0],
-    ["\\\\server\\share", 0],
-    ["\\\\?\\C:\\x", 0],
-    ["//server/share", 0],
-    ["CON", 0],
-    ["a/aux.txt", 2],
-    ["a\\nul", 2],
-    ["com1.log", 0],
-    ["lpt¹", 0],
-    ["con .txt", 0],
-    ["a./b", 1],
-    ["b ", 1],
-    ["a/<b", 2],
-    ["a>b", 1],
-    ["file:stream", 4],
-    ['a"b', 1],
-    ["a|b", 1],
-    ["a?b", 1],
-    ["a*b", 1],
-    ["a\nb", 1],
-    ["..\\x", 0],
-  ])("%j is refused at its place for a Windows node", (text, position) => {
-    const fault = faultOf(() => parseWorkspacePath(text, { platform: "windows" }));
-    expect(fault.code).toBe("PATH_INVALID");
-    expect(fault.details).toMatchObject({ position });
-  });
-
-  test("a Windows path is written with forward slashes", () => {
-    expect(parseWorkspacePath("src\\main.ts", { platform: "windows" })).toBe("src/main.ts");
-    expect(parseWorkspacePath("console/auxiliary.txt", { platform: "windows" })).toBe(
-      "console/auxiliary.txt",
-    );
-  });
 
   test("any names joined are a path, and come apart as they were", () => {
     fc.assert(

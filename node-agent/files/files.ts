@@ -1,0 +1,119 @@
+import { parseDigest } from "../../shared/content/digest.ts";
+import type { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { ServiceImplementation } from "../../shared/rpc/service.ts";
+import type { Exports, ExportState } from "../workspace/exports.ts";
+import type { Workspace } from "../workspace/open-workspace.ts";
+import { listFiles } from "./list-files.ts";
+import { readFile } from "./read-file.ts";
+import { readTree, takeTreeHeader, writeTree } from "./trees.ts";
+import { parseRequestPath, toWireEntry, toWireSource } from "./wire.ts";
+import { takeHeader, writeFile } from "./write-file.ts";
+
+type FilesMethods = Required<ServiceImplementation<typeof Files>>;
+
+/** The machine's files, behind its own policy: what its gateway and its own tools call. */
+export function createFiles(exports: Exports): FilesMethods {
+  return { ...readMethods(exports), ...changeMethods(exports) };
+}
+
+/** Finds the workspace; the call ends when the caller leaves or the export ends. */
+async function enter(
+  exports: Exports,
+  name: string,
+  signal: AbortSignal,
+): Promise<{ readonly workspace: Workspace; readonly signal: AbortSignal }> {
+  signal.throwIfAborted();
+  const workspace = await exports.get(name);
+  return { workspace, signal: AbortSignal.any([signal, workspace.signal]) };
+}
+
+function readMethods(
+  exports: Exports,
+): Pick<FilesMethods, "listExports" | "stat" | "list" | "read" | "readTree"> {
+  return {
+    listExports: async () => ({ exports: exports.list().map(toWireExport) }),
+    stat: async (request, context) => {
+      const { workspace } = await enter(exports, request.workspace, context.signal);
+      const path = parseRequestPath(request.path);
+      const entry = await workspace.root.stat(path);
+      const { canonicalPath } = entry;
+      const source = toWireSource({ workspace: request.workspace, requestedPath: path, canonicalPath });
+      return { entry: toWireEntry(entry), source };
+    },
+    list: async (request, context) => {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      return listFiles(workspace, request, signal);
+    },
+    read: async function* (request, context) {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      yield* readFile(workspace, request, signal);
+    },
+    readTree: async function* (request, context) {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      yield* readTree(workspace, request, signal);
+    },
+  };
+}
+
+function changeMethods(
+  exports: Exports,
+): Pick<FilesMethods, "write" | "writeTree" | "remove" | "move" | "makeFolder"> {
+  return {
+    write: async (requests, context) => {
+      const stream = await takeHeader(requests);
+      const { workspace, signal } = await enter(exports, stream.header.workspace, context.signal);
+      return writeFile(workspace, stream, signal);
+    },
+    writeTree: async (requests, context) => {
+      const stream = await takeTreeHeader(requests);
+      const { workspace, signal } = await enter(exports, stream.header.workspace, context.signal);
+      return writeTree(workspace, stream, signal);
+    },
+    remove: async (request, context) => {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const path = parseRequestPath(request.path);
+      const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
+      let canonicalPath = path;
+      const removed = await workspace.root.remove(path, {
+        recursive: request.recursive,
+        signal,
+        check: (found) => void (canonicalPath = found),
+        ...(ifMatch === undefined ? {} : { ifMatch }),
+      });
+      const source = toWireSource({ workspace: request.workspace, requestedPath: path, canonicalPath });
+      return { removed: BigInt(removed), source };
+    },
+    move: async (request, context) => {
+      const { workspace } = await enter(exports, request.workspace, context.signal);
+      const to = parseRequestPath(request.to, "to");
+      const { canonicalPath } = await workspace.root.move(parseRequestPath(request.from, "from"), to);
+      return { source: toWireSource({ workspace: request.workspace, requestedPath: to, canonicalPath }) };
+    },
+    makeFolder: async (request, context) => {
+      const { workspace } = await enter(exports, request.workspace, context.signal);
+      const path = parseRequestPath(request.path);
+      const entry = await workspace.root.makeFolder(path, { parents: request.parents });
+      const { canonicalPath } = entry;
+      const source = toWireSource({ workspace: request.workspace, requestedPath: path, canonicalPath });
+      return { entry: toWireEntry(entry), source };
+    },
+  };
+}
+
+function toWireExport({ settings, epoch, fault, containment }: ExportState): {
+  workspace: string;
+  writable: boolean;
+  containment: string;
+  state: string;
+  leaseEpoch: bigint;
+  reason: string;
+} {
+  return {
+    workspace: settings.name,
+    writable: settings.write.length > 0,
+    containment: containment ?? "",
+    state: fault ? "unavailable" : "available",
+    leaseEpoch: BigInt(epoch),
+    reason: fault ? fault.message : "",
+  };
+}

@@ -1,0 +1,98 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { createDigester, parseDigest, type Digest } from "../../shared/content/digest.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+import type { FilesReadRequest, FilesReadResponseSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { OpenFile } from "../../shared/root/root-handle.ts";
+import type { Workspace } from "../workspace/open-workspace.ts";
+import { parseRequestPath, toCount, toWireEntry, toWireSource } from "./wire.ts";
+
+type Response = MessageInitShape<typeof FilesReadResponseSchema>;
+
+/** One chunk on the wire. */
+export const chunkBytes: number = 256 * 1024;
+
+/** `Files.Read`: header, chunks, trailer. The file that was opened is the one that is sent. */
+export async function* readFile(
+  workspace: Workspace,
+  request: FilesReadRequest,
+  signal: AbortSignal,
+): AsyncGenerator<Response, void> {
+  const path = parseRequestPath(request.path);
+  const range = { offset: toCount(request.offset, "offset"), length: toCount(request.length, "length") };
+  const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
+  await using file = await workspace.root.openFile(path);
+  if (ifMatch !== undefined) await requireDigest(file, ifMatch, signal);
+  const { canonicalPath } = file;
+  const source = toWireSource({ workspace: workspace.settings.name, requestedPath: path, canonicalPath });
+  yield { part: { case: "header", value: { entry: toWireEntry(file.entry), source } } };
+  const digester = createDigester();
+  for await (const chunk of readChunks(file, range, signal)) {
+    // The permission may have been taken back since the chunk before.
+    workspace.root.recheck("read", canonicalPath);
+    digester.update(chunk);
+    yield { part: { case: "chunk", value: chunk } };
+  }
+  if (file.hasChanged()) throw changedMeanwhile(path);
+  const trailer = { sizeBytes: BigInt(digester.sizeBytes), digest: digester.digest() };
+  yield { part: { case: "trailer", value: trailer } };
+}
+
+interface Range {
+  readonly offset: number;
+  /** 0: to the end. */
+  readonly length: number;
+}
+
+/** The bytes of a range; the next chunk is read while the one before is on its way. Each owns its memory. */
+async function* readChunks(
+  file: OpenFile,
+  range: Range,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void> {
+  const end = range.length === 0 ? Infinity : range.offset + range.length;
+  const isSmall = file.entry.sizeBytes <= chunkBytes;
+  const read = async (position: number): Promise<Uint8Array> => {
+    const wanted = Math.min(chunkBytes, end - position, isSmall ? file.entry.sizeBytes + 1 : chunkBytes);
+    const buffer = Buffer.allocUnsafeSlow(Math.max(0, wanted));
+    const count = isSmall ? file.readNow(buffer, position) : await file.read(buffer, position);
+    return buffer.subarray(0, count);
+  };
+  let position = range.offset;
+  let next = read(position);
+  try {
+    for (;;) {
+      const chunk = await next;
+      signal.throwIfAborted();
+      if (chunk.length === 0) return;
+      position += chunk.length;
+      // A short chunk is the last one: what is behind it came after the file was opened, and is seen as a change.
+      const isLast = chunk.length < chunkBytes || position >= end;
+      if (!isLast) {
+        next = read(position);
+        next.catch(() => undefined);
+      }
+      yield chunk;
+      if (isLast) return;
+    }
+  } finally {
+    await next.catch(() => undefined);
+  }
+}
+
+async function requireDigest(file: OpenFile, expected: Digest, signal: AbortSignal): Promise<void> {
+  const digester = createDigester();
+  for await (const chunk of readChunks(file, { offset: 0, length: 0 }, signal)) digester.update(chunk);
+  const actual = digester.digest();
+  if (actual === expected) return;
+  throw new Fault("CONFLICT", `${file.entry.path} was changed meanwhile`, {
+    details: { path: file.entry.path, expected, actual },
+    hint: "read the file again",
+  });
+}
+
+function changedMeanwhile(path: string): Fault {
+  return new Fault("INTEGRITY_FAILURE", `${path} was changed while it was read`, {
+    details: { path },
+    hint: "repeat the command",
+  });
+}

@@ -1,0 +1,148 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { Fault } from "../../shared/fault/fault.ts";
+import {
+  type FilesReadTreeRequest,
+  type FilesReadTreeResponse,
+  FilesReadTreeResponseSchema,
+  type FilesWriteTreeRequest,
+  type FilesWriteTreeResponseSchema,
+  SourceSchema,
+  type WriteTreeHeader,
+} from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { createGlobSet } from "../../shared/names/glob.ts";
+import { relativePath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import type { HideRule } from "../../shared/root/root-handle.ts";
+import { packTree } from "../../shared/tree/pack-tree.ts";
+import { storeTree } from "../../shared/tree/store-tree.ts";
+import type { TreePart } from "../../shared/tree/tree-part.ts";
+import type { Workspace } from "../workspace/open-workspace.ts";
+import { parseRequestPath, toWireProblem, toWireSource } from "./wire.ts";
+import { toPrecondition } from "./write-file.ts";
+
+type WriteResponse = MessageInitShape<typeof FilesWriteTreeResponseSchema>;
+
+/** `Files.ReadTree`. */
+export async function* readTree(
+  workspace: Workspace,
+  request: FilesReadTreeRequest,
+  signal: AbortSignal,
+): AsyncGenerator<FilesReadTreeResponse, void> {
+  const path = parseRequestPath(request.path);
+  const { root, settings } = workspace;
+  const { canonicalPath } = await root.stat(path);
+  const hide = excluding(path, request.exclude);
+  const { maxFileBytes } = settings;
+  const parts = packTree({
+    root,
+    path,
+    strict: request.strict,
+    signal,
+    ...(hide ? { hide } : {}),
+    ...(maxFileBytes === undefined ? {} : { maxFileBytes }),
+  });
+  let isFirst = true;
+  for await (const part of parts) {
+    root.recheck("read", canonicalPath);
+    const response = toReadResponse(part);
+    if (isFirst)
+      response.source = create(
+        SourceSchema,
+        toWireSource({ workspace: settings.name, requestedPath: path, canonicalPath }),
+      );
+    isFirst = false;
+    yield response;
+  }
+}
+
+function toReadResponse({
+  entries,
+  problems,
+  fileTrailer,
+  treeTrailer,
+  content,
+}: TreePart): FilesReadTreeResponse {
+  const response = create(FilesReadTreeResponseSchema, { content });
+  response.entries = [...entries];
+  response.problems = [...(problems ?? [])];
+  if (fileTrailer) response.fileTrailer = fileTrailer;
+  if (treeTrailer) response.treeTrailer = treeTrailer;
+  return response;
+}
+
+/** The globs are of paths below the tree's folder. */
+function excluding(path: WorkspacePath, patterns: readonly string[]): HideRule | undefined {
+  if (patterns.length === 0) return undefined;
+  const excluded = createGlobSet(patterns, { field: "exclude" });
+  return (entry) => excluded.findItself(relativePath(entry, path)) !== undefined;
+}
+
+/** The messages of one tree to be stored, its header taken off. */
+export interface WriteTreeStream {
+  readonly header: WriteTreeHeader;
+  readonly parts: AsyncIterable<TreePart>;
+}
+
+/** Takes the header, which must be in the first message. */
+export async function takeTreeHeader(
+  requests: AsyncIterable<FilesWriteTreeRequest>,
+): Promise<WriteTreeStream> {
+  const rest = requests[Symbol.asyncIterator]();
+  const first = await rest.next();
+  if (first.done === true || !first.value.header) {
+    await rest.return?.();
+    throw new Fault("INVALID_ARGUMENT", "a tree begins with its header", { details: { field: "header" } });
+  }
+  return { header: first.value.header, parts: followedBy(first.value, rest) };
+}
+
+async function* followedBy(
+  first: FilesWriteTreeRequest,
+  rest: AsyncIterator<FilesWriteTreeRequest>,
+): AsyncGenerator<TreePart, void> {
+  try {
+    if (hasPart(first)) yield first;
+    for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
+  } finally {
+    await rest.return?.();
+  }
+}
+
+/** The header may come alone. */
+function hasPart({ entries, fileTrailer, treeTrailer, content }: FilesWriteTreeRequest): boolean {
+  return (
+    entries.length > 0 || content.byteLength > 0 || fileTrailer !== undefined || treeTrailer !== undefined
+  );
+}
+
+/** `Files.WriteTree`. */
+export async function writeTree(
+  workspace: Workspace,
+  { header, parts }: WriteTreeStream,
+  signal: AbortSignal,
+): Promise<WriteResponse> {
+  const path = parseRequestPath(header.path);
+  const precondition = toPrecondition(header.precondition, "").kind;
+  if (precondition === "match")
+    throw new Fault("INVALID_ARGUMENT", "a tree has no single digest", {
+      details: { field: "precondition" },
+    });
+  const { root, settings } = workspace;
+  const { maxFileBytes } = settings;
+  const { treeEntries, treeDepth } = workspace.limits;
+  const { stored, problems } = await storeTree(parts, {
+    root,
+    path,
+    precondition,
+    strict: header.strict,
+    maxEntries: treeEntries,
+    maxDepth: treeDepth,
+    signal,
+    ...(maxFileBytes === undefined ? {} : { maxFileBytes }),
+  });
+  const { canonicalPath } = await root.stat(path);
+  return {
+    stored,
+    problems: problems.map(toWireProblem),
+    source: toWireSource({ workspace: settings.name, requestedPath: path, canonicalPath }),
+  };
+}

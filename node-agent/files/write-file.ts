@@ -1,0 +1,132 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { type Digest, isDigest, parseDigest } from "../../shared/content/digest.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+import {
+  type FileTrailer,
+  type FilesWriteRequest,
+  type FilesWriteResponseSchema,
+  type WriteHeader,
+  WritePrecondition,
+} from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { Precondition, StagedFile } from "../../shared/root/root-handle.ts";
+import type { Workspace } from "../workspace/open-workspace.ts";
+import { parseRequestPath, toCount, toWireEntry, toWireSource } from "./wire.ts";
+
+type Response = MessageInitShape<typeof FilesWriteResponseSchema>;
+
+/** The messages of one write, its header taken off. */
+export interface WriteStream {
+  readonly header: WriteHeader;
+  readonly rest: AsyncIterator<FilesWriteRequest>;
+}
+
+/** Takes the header, which must be the first message. */
+export async function takeHeader(requests: AsyncIterable<FilesWriteRequest>): Promise<WriteStream> {
+  const rest = requests[Symbol.asyncIterator]();
+  const first = await rest.next();
+  const part = first.done === true ? undefined : first.value.part;
+  if (part?.case === "header") return { header: part.value, rest };
+  await rest.return?.();
+  throw new Fault("INVALID_ARGUMENT", "a write begins with its header", { details: { field: "header" } });
+}
+
+/** `Files.Write`: staged as it arrives, compared and published once all of it is here. */
+export async function writeFile(
+  workspace: Workspace,
+  stream: WriteStream,
+  signal: AbortSignal,
+): Promise<Response> {
+  const { header, rest } = stream;
+  try {
+    const path = parseRequestPath(header.path);
+    const precondition = toPrecondition(header.precondition, header.ifMatch);
+    const announcedBytes = toCount(header.sizeBytes, "sizeBytes");
+    requireSize(workspace, path, announcedBytes);
+    await using staged = await workspace.root.stageWrite(path, {
+      precondition,
+      announcedBytes,
+      createParents: !header.refuseMissingParents,
+      ...(header.mode === 0 ? {} : { mode: header.mode }),
+      ...(header.modifiedNs === 0n ? {} : { mtimeNs: header.modifiedNs }),
+    });
+    const trailer = await receive({ staged, rest, path, announcedBytes, signal });
+    const expected = { sizeBytes: announcedBytes, digest: requireDigest(trailer, announcedBytes, path) };
+    const receipt = await staged.commit({ precondition, expected, signal });
+    const { canonicalPath, publication, replacedDigest } = receipt;
+    return {
+      entry: toWireEntry(receipt.entry, receipt.digest),
+      source: toWireSource({ workspace: workspace.settings.name, requestedPath: path, canonicalPath }),
+      publication,
+      replacedDigest: replacedDigest ?? "",
+    };
+  } finally {
+    await rest.return?.();
+  }
+}
+
+/** What the wire says of the condition. */
+export function toPrecondition(word: WritePrecondition, ifMatch: string): Precondition {
+  switch (word) {
+    case WritePrecondition.ABSENT:
+      return { kind: "absent" };
+    case WritePrecondition.ANY:
+      return { kind: "any" };
+    case WritePrecondition.MATCH:
+      return { kind: "match", digest: parseDigest(ifMatch, "ifMatch") };
+    case WritePrecondition.UNSPECIFIED:
+    default:
+      throw new Fault("INVALID_ARGUMENT", "a write says what must hold for it", {
+        details: { field: "precondition" },
+      });
+  }
+}
+
+function requireSize(workspace: Workspace, path: string, actual: number): void {
+  const limit = workspace.settings.maxFileBytes;
+  if (limit === undefined || actual <= limit) return;
+  throw new Fault("TOO_LARGE", `${path} would have ${actual} bytes; at most ${limit} are allowed`, {
+    details: { path, limit, actual },
+  });
+}
+
+interface Receiving {
+  readonly staged: StagedFile;
+  readonly rest: AsyncIterator<FilesWriteRequest>;
+  readonly path: string;
+  readonly announcedBytes: number;
+  readonly signal: AbortSignal;
+}
+
+async function receive({ staged, rest, path, announcedBytes, signal }: Receiving): Promise<FileTrailer> {
+  for (;;) {
+    const next = await rest.next();
+    signal.throwIfAborted();
+    if (next.done === true)
+      throw damaged(`${path} was cut off before its end`, announcedBytes, staged.sizeBytes);
+    const { part } = next.value;
+    if (part.case === "trailer") return part.value;
+    if (part.case !== "chunk") {
+      throw new Fault("INVALID_ARGUMENT", "after its header a write has chunks and a trailer", {
+        details: { field: "part" },
+      });
+    }
+    const sizeBytes = staged.sizeBytes + part.value.byteLength;
+    if (sizeBytes > announcedBytes)
+      throw damaged(`${path} is longer than it was announced`, announcedBytes, sizeBytes);
+    await staged.write(part.value);
+  }
+}
+
+function requireDigest(trailer: FileTrailer, announcedBytes: number, path: string): Digest {
+  if (trailer.sizeBytes !== BigInt(announcedBytes)) {
+    throw damaged(`${path} has another size than was announced`, announcedBytes, Number(trailer.sizeBytes));
+  }
+  if (isDigest(trailer.digest)) return trailer.digest;
+  throw new Fault("INVALID_ARGUMENT", "a write ends with the digest of what was sent", {
+    details: { field: "digest" },
+  });
+}
+
+function damaged(what: string, expected: number, actual: number): Fault {
+  return new Fault("INTEGRITY_FAILURE", what, { details: { expected, actual, publication: "unattempted" } });
+}

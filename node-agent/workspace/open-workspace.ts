@@ -1,0 +1,157 @@
+import { realpath } from "node:fs/promises";
+import { sep } from "node:path";
+import { faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+import { parseWorkspacePath, toPathPlatform, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { openRoot } from "../../shared/root/open-root.ts";
+import type { RootHandle, RootHooks } from "../../shared/root/root-handle.ts";
+import type { ExportSettings } from "./export-settings.ts";
+import { createFilePolicy, type FileDecision, type FileOperation, type FilePolicy } from "./file-policy.ts";
+import { type GuardedRoot, guardRoot } from "./guarded-root.ts";
+
+/** Limits of trees that this machine sets. */
+export interface TreeLimits {
+  readonly treeEntries: number;
+  readonly treeDepth: number;
+}
+
+/** What `openWorkspace` takes besides the settings. */
+export interface OpenWorkspaceOptions {
+  /** All of this program's state: never exported, and closed where it lies in an export. */
+  readonly homeDir: string;
+  /** Tells this registration from earlier ones of the same name; only ever rises. */
+  readonly epoch: number;
+  readonly limits: TreeLimits;
+  readonly hooks?: RootHooks;
+}
+
+/** An exported folder: the only door to its files. Whoever opened it disposes it. */
+export interface Workspace extends AsyncDisposable {
+  readonly settings: ExportSettings;
+  readonly epoch: number;
+  /** The folder under this machine's policy. */
+  readonly root: GuardedRoot;
+  readonly limits: TreeLimits;
+  /** Aborts when the export ends; its reason is `WORKSPACE_ACCESS_UNAVAILABLE`. */
+  readonly signal: AbortSignal;
+  /** What this machine says of an operation. */
+  judge(operation: FileOperation, path: WorkspacePath): FileDecision;
+  /** Other permissions for the same folder, from the next operation on; a malformed glob changes nothing. */
+  permit(settings: ExportSettings): void;
+}
+
+/**
+ * Opens a folder as a workspace. `/` is `INVALID_ARGUMENT`, a missing folder `NOT_FOUND`, a file `NOT_A_DIRECTORY`, one
+ * that is this program's own state or lies in it `POLICY_DENIED`, a malformed glob `INVALID_ARGUMENT`.
+ */
+export async function openWorkspace(
+  settings: ExportSettings,
+  options: OpenWorkspaceOptions,
+): Promise<Workspace> {
+  const closed = await findClosed(settings, options.homeDir);
+  const { followSymlinks, allowHardLinks } = settings;
+  const root = await openRoot(settings.dir, {
+    followSymlinks,
+    allowHardLinks,
+    sweep: settings.write.length > 0,
+    ...(options.hooks ? { hooks: options.hooks } : {}),
+  });
+  try {
+    return new OpenedWorkspace(settings, { ...options, root, closed });
+  } catch (error) {
+    await root[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function findClosed(settings: ExportSettings, homeDir: string): Promise<readonly WorkspacePath[]> {
+  const folder = await realFolder(settings);
+  if (folder === sep) {
+    throw new Fault("INVALID_ARGUMENT", "the whole disk cannot be exported", {
+      details: { field: "dir" },
+      hint: "export the folder that is meant",
+    });
+  }
+  const home = await realpath(homeDir).catch(() => homeDir);
+  if (home === folder || folder.startsWith(`${home}${sep}`)) {
+    throw new Fault(
+      "POLICY_DENIED",
+      `the folder of workspace ${settings.name} holds this program's own state`,
+      {
+        details: { rule: "own_state", side: "node" },
+        hint: "export another folder",
+      },
+    );
+  }
+  if (!home.startsWith(`${folder}${sep}`)) return [];
+  return [parseWorkspacePath(home.slice(folder.length + 1), { platform: toPathPlatform(process.platform) })];
+}
+
+async function realFolder(settings: ExportSettings): Promise<string> {
+  try {
+    return await realpath(settings.dir);
+  } catch (error) {
+    throw faultFromErrno(error, `the folder of workspace ${settings.name}`);
+  }
+}
+
+interface WorkspaceParts extends OpenWorkspaceOptions {
+  readonly root: RootHandle;
+  readonly closed: readonly WorkspacePath[];
+}
+
+class OpenedWorkspace implements Workspace {
+  readonly epoch: number;
+  readonly root: GuardedRoot;
+  readonly limits: TreeLimits;
+  readonly #parts: WorkspaceParts;
+  readonly #ending = new AbortController();
+  #settings: ExportSettings;
+  #policy: FilePolicy;
+
+  constructor(settings: ExportSettings, parts: WorkspaceParts) {
+    this.epoch = parts.epoch;
+    this.#parts = parts;
+    this.#settings = settings;
+    this.#policy = this.#compile(settings);
+    this.limits = parts.limits;
+    const { treeEntries, treeDepth } = parts.limits;
+    this.root = guardRoot(parts.root, () => ({
+      policy: this.#policy,
+      maxFileBytes: this.#settings.maxFileBytes,
+      maxEntries: treeEntries,
+      maxDepth: treeDepth,
+    }));
+  }
+
+  get settings(): ExportSettings {
+    return this.#settings;
+  }
+
+  get signal(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  judge(operation: FileOperation, path: WorkspacePath): FileDecision {
+    return this.#policy.judge(operation, path);
+  }
+
+  permit(settings: ExportSettings): void {
+    this.#policy = this.#compile(settings);
+    this.#settings = settings;
+  }
+
+  #compile(settings: ExportSettings): FilePolicy {
+    const { root, closed } = this.#parts;
+    return createFilePolicy(settings, { ignoresCase: root.ignoresCase, closed });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort(
+      new Fault("WORKSPACE_ACCESS_UNAVAILABLE", `workspace ${this.#settings.name} is not exported any more`, {
+        details: { reason: "stopped", workspace: this.#settings.name },
+      }),
+    );
+    await this.root[Symbol.asyncDispose]();
+  }
+}
