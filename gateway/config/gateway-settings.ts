@@ -2,7 +2,7 @@ import path from "node:path";
 import { z } from "zod";
 import { type ConfigFile, readConfig } from "../../shared/config/read-config.ts";
 import { Fault } from "../../shared/fault/fault.ts";
-import { isLoopbackHost, parseAddress } from "../../shared/identity/address.ts";
+import { isLoopbackHost, parseAddress, parseListenAddress } from "../../shared/identity/address.ts";
 
 /** What bounds an agent's sessions besides the node's profile. */
 export interface AgentSettings {
@@ -132,8 +132,8 @@ export function resolveGatewaySettings(
   const listen = options.listen ?? value.listen ?? gatewayDefaults.listen;
   const http = options.http ?? value.http ?? gatewayDefaults.http;
   const advertise = options.advertise?.length ? options.advertise : (value.advertise ?? []);
-  parseAddress(listen, "listen");
-  if (!isLoopbackHost(parseAddress(http, "http").host)) throw plainHttpFault(http);
+  parseListenAddress(listen, "listen");
+  if (!isLoopbackHost(parseListenAddress(http, "http").host)) throw plainHttpFault(http);
   for (const address of advertise) parseAddress(address, "advertise");
   const limits = { ...gatewayDefaults.limits, ...withoutUndefined(value.limits ?? {}) };
   if (limits.deadAfterMs <= limits.heartbeatMs) {

@@ -288,6 +288,13 @@ export type WalkItem =
     }
   | { readonly kind: "problem"; readonly problem: Problem };
 
+/** A folder that is held open. */
+export interface OpenFolder extends AsyncDisposable {
+  readonly canonicalPath: WorkspacePath;
+  /** Where the kernel finds it while it is open, also for another process of this user: fit as a working directory. */
+  readonly procPath: string;
+}
+
 /**
  * A folder, and all that is done beneath it. When another folder stands at its path, that one is meant from the next
  * operation on, and what still runs in the old one ends with `PATH_CHANGED`. Paths are relative to it and parsed already; what they lead to is opened
@@ -305,6 +312,8 @@ export interface RootHandle extends AsyncDisposable {
   readonly swept: Promise<number>;
   stat(path: WorkspacePath, options?: OperationOptions): Promise<Entry>;
   list(path: WorkspacePath, options?: ListOptions): Promise<Listing>;
+  /** Holds a folder open, so that a program can be started in it whatever its name becomes. The caller disposes it. */
+  openFolder(path: WorkspacePath, options?: OperationOptions): Promise<OpenFolder>;
   openFile(path: WorkspacePath, options?: OpenFileOptions): Promise<OpenFile>;
   /** All bytes of a file that is at most `maxBytes` long, read at once. */
   readSmall(path: WorkspacePath, options: OpenFileOptions & { readonly maxBytes: number }): SmallFile;

@@ -12,6 +12,7 @@ import type {
   MoveOptions,
   OpenFile,
   OpenFileOptions,
+  OpenFolder,
   OperationOptions,
   RemoveOptions,
   RootHandle,
@@ -25,7 +26,7 @@ import type {
 import { batchWrite } from "./batch-write.ts";
 import type { RootContext } from "./context.ts";
 import { type Descriptor, openTop } from "./descriptor.ts";
-import { list, stat } from "./list.ts";
+import { list, openFolder, stat } from "./list.ts";
 import { makeFolder, makeLink, move } from "./move.ts";
 import { openFile, readSmall } from "./open-file.ts";
 import { PathLocks } from "./path-locks.ts";
@@ -115,6 +116,10 @@ class LinuxRoot implements RootHandle {
 
   async list(path: WorkspacePath, options: ListOptions = {}): Promise<Listing> {
     return list(this.#use(), path, options);
+  }
+
+  async openFolder(path: WorkspacePath, options: OperationOptions = {}): Promise<OpenFolder> {
+    return openFolder(this.#use(), path, options);
   }
 
   async openFile(path: WorkspacePath, options: OpenFileOptions = {}): Promise<OpenFile> {

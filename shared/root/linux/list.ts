@@ -2,7 +2,15 @@ import { Fault } from "../../fault/fault.ts";
 import { compareByUtf8 } from "../../names/byte-order.ts";
 import { appendPath, maxPathBytes, type WorkspacePath } from "../../names/workspace-path.ts";
 import { rootFault } from "../refusals.ts";
-import type { Entry, HideRule, Listing, ListOptions, OperationOptions, Problem } from "../root-handle.ts";
+import type {
+  Entry,
+  HideRule,
+  Listing,
+  ListOptions,
+  OpenFolder,
+  OperationOptions,
+  Problem,
+} from "../root-handle.ts";
 import { isStagedName } from "../staged-name.ts";
 import { announce, openPlace, type RootContext, toEntry } from "./context.ts";
 import { type Descriptor, type NamedEntry, readFolder, showName, statEntry } from "./descriptor.ts";
@@ -25,6 +33,23 @@ export function stat(context: RootContext, path: WorkspacePath, options: Operati
     canonicalPath,
     ...("target" in verdict ? { linkTarget: verdict.target } : {}),
   });
+}
+
+/** `RootHandle.openFolder`. */
+export function openFolder(context: RootContext, path: WorkspacePath, options: OperationOptions): OpenFolder {
+  const opened = openFolderAt(context.start, path);
+  try {
+    announce(context, "list", path);
+    options.check?.(opened.canonicalPath);
+    return {
+      canonicalPath: opened.canonicalPath,
+      procPath: `/proc/${process.pid}/fd/${opened.folder.fd}`,
+      [Symbol.asyncDispose]: async () => opened[Symbol.dispose](),
+    };
+  } catch (error) {
+    opened[Symbol.dispose]();
+    throw error;
+  }
 }
 
 /** `RootHandle.list`. */

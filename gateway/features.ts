@@ -1,0 +1,271 @@
+import { mkdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { errnoOf, faultFromErrno } from "../shared/fault/fault-from-errno.ts";
+import { faultFromError } from "../shared/fault/fault-from-error.ts";
+import type { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
+import { parseAddress } from "../shared/identity/address.ts";
+import type { Clock } from "../shared/lifetime/clock.ts";
+import type { Scope } from "../shared/lifetime/scope.ts";
+import type { Log } from "../shared/log/log.ts";
+import { parseAlias } from "../shared/names/alias.ts";
+import type { ServiceImplementation } from "../shared/rpc/service.ts";
+import { type Approvals, createApprovals } from "./approvals/approvals.ts";
+import type { GatewaySettings } from "./config/gateway-settings.ts";
+import { createFilesFace } from "./files/face.ts";
+import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
+import { createStoredReads } from "./files/stored-reads.ts";
+import type { PublicationReader } from "./link/links.ts";
+import { type LinkHost, startLinks } from "./link/start-links.ts";
+import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
+import { startMemory } from "./memory/memory.ts";
+import { createPairing, type GatewayPairing } from "./pairing/pairing.ts";
+import type { PolicyText } from "./policy/policy-file.ts";
+import { createPolicy, type Policy } from "./policy/policy.ts";
+import { type AdminFaceOptions, revokedFault } from "./serve/admin.ts";
+import type { Published } from "./serve/node-summary.ts";
+import { createMemoryTools } from "./sessions/memory-tools.ts";
+import type { FaceParts } from "./sessions/session-face.ts";
+import { createSessionMemory, type SessionMemory } from "./sessions/session-memory.ts";
+import { createSessionSkills } from "./sessions/session-skills.ts";
+import { createSessions, type Sessions } from "./sessions/sessions.ts";
+import { createTokens, type Tokens } from "./sessions/tokens.ts";
+import { createSkillCatalogue, type SkillCatalogue } from "./skills/catalogue.ts";
+import { createStoredAssignments } from "./skills/stored-assignments.ts";
+import { nextGeneration } from "./store/generations.ts";
+import { openStore, type Store } from "./store/store.ts";
+import { operatorAgent } from "./tools/caller.ts";
+import { createToolCatalogue, type ToolCatalogue } from "./tools/catalogue.ts";
+import { createTools } from "./tools/tools.ts";
+
+/** What the features take besides settings. */
+export interface FeatureDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly version: string;
+  /** What join codes carry; asked for at each invite. */
+  readonly advertised: () => readonly string[];
+}
+
+/** Everything that a gateway does, without the faces that offer it. */
+export interface Features {
+  readonly pairing: GatewayPairing;
+  readonly links: LinkHost;
+  readonly files: ServiceImplementation<typeof Files>;
+  readonly faceParts: FaceParts & { readonly sessions: Sessions; readonly tokens: Tokens };
+  readonly adminParts: Omit<AdminFaceOptions, "status">;
+  readonly counts: () => Promise<{
+    readonly nodes: number;
+    readonly nodesOnline: number;
+    readonly sessions: number;
+  }>;
+}
+
+interface Base {
+  readonly store: Store;
+  readonly pairing: GatewayPairing;
+  readonly policy: Policy;
+  readonly links: LinkHost;
+  readonly aliases: Map<string, string>;
+  readonly registry: WorkspaceRegistry;
+  readonly tools: ToolCatalogue;
+  readonly skills: SkillCatalogue;
+}
+
+/** Opens and joins the features, lowest first; `scope` ends them in reverse order. */
+export async function startFeatures(
+  scope: Scope,
+  settings: GatewaySettings,
+  deps: FeatureDeps,
+): Promise<Features> {
+  const base = await startBase(scope, settings, deps);
+  const { store, pairing, links } = base;
+  const { clock } = deps;
+  const { nodes } = pairing;
+  const memory = await joinMemory(scope, base, { settings, deps });
+  const approvals = createApprovals({ store, clock, waitMs: settings.limits.approvalWaitMs });
+  const faceParts = joinSessions(base, { settings, clock, memory, approvals });
+  return {
+    pairing,
+    links,
+    files: joinFiles(base, clock),
+    faceParts,
+    adminParts: adminParts(base, { tokens: faceParts.tokens, approvals }),
+    counts: async () => {
+      const known = (await nodes.list()).filter(({ revokedAt }) => revokedAt === undefined);
+      const online = known.filter(({ id }) => links.links.presence(id).state === "online");
+      const open = await faceParts.sessions.list();
+      return { nodes: known.length, nodesOnline: online.length, sessions: open.length };
+    },
+  };
+}
+
+function joinFiles({ store, pairing, policy, registry }: Base, clock: Clock): Features["files"] {
+  return createFilesFace({
+    registry,
+    nodes: pairing.nodes,
+    decide: ({ node, verb, path: asked }) => {
+      const verdict = policy.decideFile({ agent: operatorAgent, node, verb, path: asked });
+      return { ...verdict, decision: verdict.decision === "allow" ? "allow" : "deny" };
+    },
+    clock,
+    reads: createStoredReads({ store, clock, userOf: () => operatorAgent }),
+  });
+}
+
+async function joinMemory(
+  scope: Scope,
+  { registry, aliases, links, pairing, policy }: Base,
+  { settings, deps }: { readonly settings: GatewaySettings; readonly deps: FeatureDeps },
+): Promise<SessionMemory> {
+  const workspaces = listMemoryWorkspaces({ registry, aliasOf: (nodeId) => aliases.get(nodeId) });
+  const memory = scope.use(
+    await startMemory({
+      links: links.links,
+      indexDir: path.join(settings.dir, "index"),
+      workspaces,
+      clock: deps.clock,
+      log: deps.log.child({ room: "memory" }),
+    }),
+  );
+  return createSessionMemory({ memory, workspaces, nodes: pairing.nodes, policy });
+}
+
+interface SessionParts {
+  readonly settings: GatewaySettings;
+  readonly clock: Clock;
+  readonly memory: SessionMemory;
+  readonly approvals: Approvals;
+}
+
+function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
+  const { store, pairing, policy, registry } = base;
+  const { clock, memory, approvals } = parts;
+  const { nodes } = pairing;
+  const { links } = base.links;
+  const tools = createTools({
+    catalogue: base.tools,
+    links,
+    nodes,
+    workspaces: registry,
+    policy,
+    approvals,
+    host: createMemoryTools(memory),
+    clock,
+  });
+  const sessions = createSessions({
+    store,
+    nodes,
+    links,
+    workspaces: registry,
+    policy,
+    agents: Object.keys(parts.settings.agents),
+    clock,
+  });
+  const skills = createSessionSkills({ catalogue: base.skills, links, nodes, policy });
+  return { sessions, tools, skills, memory, tokens: createTokens({ store, clock }) };
+}
+
+async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureDeps): Promise<Base> {
+  const { clock, log } = deps;
+  await mkdir(settings.dir, { recursive: true, mode: 0o700 });
+  const file = await readPolicy(settings);
+  const policy = createPolicy({ agents: settings.agents, ...(file ? { file } : {}) });
+  const store = scope.use(await openStore({ dir: settings.dir, clock }));
+  const late: { links?: LinkHost } = {};
+  const pairing = scope.use(
+    await createPairing({
+      store,
+      home: settings.dir,
+      advertised: deps.advertised,
+      hosts: settings.advertise.map((address) => parseAddress(address, "advertise").host),
+      clock,
+      onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),
+    }),
+  );
+  const aliases = new Map((await pairing.nodes.list()).map((node) => [node.id, node.alias]));
+  const skills = createSkillCatalogue({
+    aliasOf: async (nodeId) => {
+      const alias = aliases.get(nodeId);
+      return alias === undefined ? undefined : parseAlias(alias);
+    },
+    assignments: createStoredAssignments(store, clock),
+    clock,
+    log: log.child({ room: "skills" }),
+  });
+  const tools = createToolCatalogue();
+  const links = scope.use(
+    joinLinks({ settings, deps, store, pairing, aliases, readers: [skills.reader, tools.reader] }),
+  );
+  late.links = links;
+  const registry = createWorkspaceRegistry({ links: links.links, clock });
+  links.addReader(registry.reader);
+  return { store, pairing, policy, links, aliases, registry, tools, skills };
+}
+
+interface LinkJoin extends Pick<Base, "store" | "pairing" | "aliases"> {
+  readonly settings: GatewaySettings;
+  readonly deps: FeatureDeps;
+  readonly readers: readonly PublicationReader[];
+}
+
+function joinLinks({ settings, deps, store, pairing, aliases, readers }: LinkJoin): LinkHost {
+  const log = deps.log.child({ room: "link" });
+  return startLinks({
+    clock: deps.clock,
+    identify: async (certificate) => {
+      const who = await pairing.identify(certificate);
+      aliases.set(who.nodeId, who.alias);
+      return who;
+    },
+    readers,
+    nextGeneration: (nodeId) => nextGeneration(store.db, nodeId),
+    heartbeat: settings.limits,
+    gatewayVersion: deps.version,
+    onFault: (error, about) => {
+      const { code, message } = faultFromError(error);
+      log.warn(about, { code, reason: message });
+    },
+  });
+}
+
+function adminParts(
+  base: Base,
+  rooms: Pick<AdminFaceOptions, "tokens" | "approvals">,
+): Omit<AdminFaceOptions, "status"> {
+  const { pairing, links, aliases } = base;
+  return {
+    ...rooms,
+    nodes: pairing.nodes,
+    links: links.links,
+    invite: (request) => pairing.invite(request),
+    published: (nodeId) => publishedBy(nodeId, base),
+    renamed: async (nodeId) => {
+      const node = await pairing.nodes.find(nodeId);
+      if (node) aliases.set(nodeId, node.alias);
+      await base.skills.renamed(nodeId);
+    },
+    aliasOf: async (nodeId) => aliases.get(nodeId) ?? nodeId,
+  };
+}
+
+function publishedBy(nodeId: string, base: Base): Published {
+  const workspaces = base.registry.list().filter((one) => one.nodeId === nodeId && one.state === "available");
+  const tools = base.tools.list().find((set) => set.nodeId === nodeId);
+  const skills = base.skills.list().skills.filter((skill) => skill.nodeId === nodeId);
+  return {
+    workspaces: workspaces.map(({ workspace }) => workspace),
+    tools: tools?.tools.length ?? 0,
+    skills: skills.filter(({ state }) => state === "eligible").length,
+    refused: (tools?.problems ?? []).map(({ name, fault }) => ({ kind: "tool", name, fault })),
+    containment: workspaces[0]?.containment ?? "",
+  };
+}
+
+async function readPolicy(settings: GatewaySettings): Promise<PolicyText | undefined> {
+  try {
+    return { name: settings.policyFile, text: await readFile(settings.policyFile, "utf8") };
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT" && !settings.policyFileNamed) return undefined;
+    throw faultFromErrno(error, settings.policyFile);
+  }
+}

@@ -1,0 +1,159 @@
+import path from "node:path";
+import { Admin } from "../shared/gen/fairlead/v1/admin_pb.ts";
+import { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
+import { Sessions } from "../shared/gen/fairlead/v1/sessions_pb.ts";
+import { parseListenAddress } from "../shared/identity/address.ts";
+import type { Clock } from "../shared/lifetime/clock.ts";
+import { Scope } from "../shared/lifetime/scope.ts";
+import type { Log } from "../shared/log/log.ts";
+import { type GrpcServer, startGrpcServer } from "../shared/rpc/grpc-server.ts";
+import { createServerCredentials } from "../shared/rpc/server-credentials.ts";
+import { serve } from "../shared/rpc/service.ts";
+import type { GatewaySettings } from "./config/gateway-settings.ts";
+import { type Features, startFeatures } from "./features.ts";
+import { placeAdminSocket } from "./serve/admin-socket.ts";
+import { createAdminFace } from "./serve/admin.ts";
+import { startHttpServer } from "./serve/http.ts";
+import { openMcpEndpoint } from "./serve/mcp/endpoint.ts";
+import { createSessionsService } from "./serve/sessions.ts";
+
+/** What a gateway does not make itself. */
+export interface GatewayDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The program's version. */
+  readonly version: string;
+}
+
+/** A running gateway. Disposing ends its links, sessions' calls, servers and store, in that order. */
+export interface Gateway extends AsyncDisposable {
+  readonly addresses: {
+    /** Where nodes connect: `HOST:PORT`. */
+    readonly link: string;
+    /** Where MCP and health are served: a URL. */
+    readonly http: string;
+    /** The administrators' socket, a path. */
+    readonly admin: string;
+  };
+  /** The pin of the authority's public key. */
+  readonly pin: string;
+  /** Resolves with the reason once it has ended; never rejects. */
+  readonly closed: Promise<unknown>;
+}
+
+/** How long calls that run may go on once a gateway stops, in milliseconds. */
+const drainMs = 5_000;
+
+/**
+ * Starts a gateway; it accepts work when the promise resolves. Fails with `CONFLICT` when another process holds its
+ * folder, `ALREADY_EXISTS` when a port is taken, and with the faults of the store. The caller disposes it.
+ */
+export async function startGateway(settings: GatewaySettings, deps: GatewayDeps): Promise<Gateway> {
+  const scope = new Scope("the gateway");
+  try {
+    const addresses = { link: "", http: "", admin: "" };
+    const advertised = (): readonly string[] =>
+      settings.advertise.length > 0 ? settings.advertise : [addresses.link];
+    const features = await startFeatures(scope, settings, { ...deps, advertised });
+    await startFaces(scope, { settings, deps, features, addresses, advertised });
+    return {
+      addresses,
+      pin: features.pairing.pin,
+      closed: scope.closed,
+      [Symbol.asyncDispose]: async () => {
+        features.links.drain({ deadlineMs: drainMs, reason: "gateway_stops" });
+        await scope.end();
+      },
+    };
+  } catch (error) {
+    await scope.end(error);
+    throw error;
+  }
+}
+
+interface FaceParts {
+  readonly settings: GatewaySettings;
+  readonly deps: GatewayDeps;
+  readonly features: Features;
+  /** Filled in as the faces begin to listen. */
+  readonly addresses: { link: string; http: string; admin: string };
+  readonly advertised: () => readonly string[];
+}
+
+async function startFaces(scope: Scope, parts: FaceParts): Promise<void> {
+  const { settings, deps, features, addresses } = parts;
+  const link = await startLinkServer(scope, parts);
+  addresses.link = link.address;
+  const mcp = scope.use(
+    openMcpEndpoint({
+      ...features.faceParts,
+      clock: deps.clock,
+      log: deps.log.child({ room: "mcp" }),
+      version: deps.version,
+    }),
+  );
+  const where = parseListenAddress(settings.http, "http");
+  const http = scope.use(
+    await startHttpServer({
+      ...where,
+      log: deps.log,
+      routes: [
+        { path: "/mcp", answer: (request) => mcp.fetch(request) },
+        { path: "/health", answer: async () => Response.json({ state: "ready" }) },
+      ],
+    }),
+  );
+  addresses.http = `http://${where.host.includes(":") ? `[${where.host}]` : where.host}:${http.port}`;
+  addresses.admin = await startAdminServer(scope, parts);
+}
+
+async function startLinkServer(scope: Scope, { settings, deps, features }: FaceParts): Promise<GrpcServer> {
+  const { credentials } = createServerCredentials(features.pairing.tls);
+  return scope.use(
+    await startGrpcServer({
+      services: [features.links.service, features.pairing.service],
+      address: settings.listen,
+      credentials,
+      clock: deps.clock,
+    }),
+  );
+}
+
+async function startAdminServer(scope: Scope, parts: FaceParts): Promise<string> {
+  const { settings, deps, features, addresses, advertised } = parts;
+  const startedMs = deps.clock.now();
+  const socket = scope.use(await placeAdminSocket(settings.dir));
+  const admin = createAdminFace({
+    ...features.adminParts,
+    status: async () => ({
+      state: "ready",
+      version: deps.version,
+      linkAddress: addresses.link,
+      httpAddress: addresses.http,
+      pin: features.pairing.pin,
+      startedMs: BigInt(startedMs),
+      advertised: [...advertised()],
+      limits: Object.fromEntries(
+        Object.entries(settings.limits).map(([name, value]) => [name, BigInt(value)]),
+      ),
+      ...(await features.counts()),
+    }),
+  });
+  await using starting = new AsyncDisposableStack();
+  const server = starting.use(
+    await startGrpcServer({
+      services: [
+        serve(Admin, admin),
+        serve(Sessions, createSessionsService(features.faceParts)),
+        serve(Files, features.files),
+      ],
+      address: `unix:${socket.path}`,
+      credentials: "insecure",
+      clock: deps.clock,
+    }),
+  );
+  await socket.close();
+  scope.use(server);
+  starting.move();
+  return path.resolve(socket.path);
+}

@@ -1,0 +1,176 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { Fault } from "../../shared/fault/fault.ts";
+import type {
+  Admin,
+  AdminGetStatusResponseSchema,
+  ApprovalSchema,
+  NodeSummarySchema,
+  TokenSchema,
+} from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import type { ServiceImplementation } from "../../shared/rpc/service.ts";
+import type { Approval } from "../approvals/approvals.ts";
+import type { Links } from "../link/links.ts";
+import type { NodeProfile, NodeRecord, Nodes } from "../pairing/nodes.ts";
+import type { TokenRecord } from "../sessions/tokens.ts";
+import { type Published, toNodeSummary } from "./node-summary.ts";
+
+/** A join code that was made. */
+export interface MadeInvite {
+  readonly code: string;
+  readonly command: string;
+  readonly expiresMs: number;
+  readonly uses: number;
+  readonly warnings: readonly string[];
+}
+
+/** What the administrators' face stands on; each is the narrowest that it needs. */
+export interface AdminFaceOptions {
+  readonly nodes: Nodes;
+  readonly links: Pick<Links, "presence" | "end">;
+  readonly invite: (request: {
+    readonly alias?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly profile?: NodeProfile;
+    readonly ttlMs?: number;
+    readonly uses?: number;
+  }) => Promise<MadeInvite>;
+  /** What a node publishes now. */
+  readonly published: (nodeId: string) => Published;
+  /** Tells the catalogues that a node's names begin with another alias now. */
+  readonly renamed: (nodeId: string) => Promise<void>;
+  readonly status: () => Promise<MessageInitShape<typeof AdminGetStatusResponseSchema>>;
+  readonly tokens: {
+    create(request: {
+      readonly sessionId?: string;
+      readonly agent?: string;
+      readonly ttlMs?: number;
+    }): Promise<{ readonly token: TokenRecord; readonly text: string }>;
+    list(): Promise<readonly TokenRecord[]>;
+    revoke(idOrPrefix: string): Promise<TokenRecord>;
+  };
+  readonly approvals: {
+    list(options: { readonly all: boolean }): Promise<readonly Approval[]>;
+    decide(idOrPrefix: string, decision: { readonly allow: boolean; readonly by: string }): Promise<Approval>;
+  };
+  /** The alias of a node for people; the id when it is not known. */
+  readonly aliasOf: (nodeId: string) => Promise<string>;
+}
+
+/** The service that administrators call. Whoever serves it has checked who they are. */
+export function createAdminFace(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {
+  return { ...nodeMethods(options), ...tokenMethods(options), ...approvalMethods(options) };
+}
+
+function summary(options: AdminFaceOptions, node: NodeRecord): MessageInitShape<typeof NodeSummarySchema> {
+  return toNodeSummary(node, options.links.presence(node.id), options.published(node.id));
+}
+
+function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {
+  const { nodes, links } = options;
+  return {
+    getStatus: () => options.status(),
+    createInvite: async (request) => {
+      const made = await options.invite({
+        ...(request.alias === "" ? {} : { alias: request.alias }),
+        ...(request.profile === "" ? {} : { profile: toProfile(request.profile) }),
+        ...(request.ttlMs === 0n ? {} : { ttlMs: Number(request.ttlMs) }),
+        ...(request.uses === undefined ? {} : { uses: request.uses }),
+        labels: request.labels,
+      });
+      return { ...made, expiresMs: BigInt(made.expiresMs), warnings: [...made.warnings] };
+    },
+    listNodes: async (request) => {
+      const all = (await nodes.list()).filter((node) => hasLabels(node, request.labels));
+      const shown = all
+        .map((node) => summary(options, node))
+        .filter(({ state }) =>
+          request.state === "" ? state !== "revoked" : request.state === "all" || state === request.state,
+        );
+      return { nodes: shown };
+    },
+    getNode: async (request) => ({ node: summary(options, await nodes.resolve(request.node)) }),
+    revokeNode: async (request) => {
+      const found = await nodes.resolve(request.node);
+      const { node, already } = await nodes.revoke(found.id);
+      // The link and its calls are over before the answer: authority ends first, clean-up may follow.
+      await links.end(node.id, revokedFault(node));
+      return { node: summary(options, node), already };
+    },
+    renameNode: async (request) => {
+      const found = await nodes.resolve(request.node);
+      const node = await nodes.rename(found.id, request.alias);
+      await options.renamed(node.id);
+      return { node: summary(options, node) };
+    },
+  };
+}
+
+function tokenMethods(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {
+  return {
+    createToken: async (request) => {
+      const { token, text } = await options.tokens.create({
+        ...(request.session === "" ? {} : { sessionId: request.session }),
+        ...(request.agent === "" ? {} : { agent: request.agent }),
+        ...(request.ttlMs === 0n ? {} : { ttlMs: Number(request.ttlMs) }),
+      });
+      return { token: toToken(token), text };
+    },
+    listTokens: async () => ({ tokens: (await options.tokens.list()).map(toToken) }),
+    revokeToken: async (request) => ({ token: toToken(await options.tokens.revoke(request.id)) }),
+  };
+}
+
+function approvalMethods(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {
+  const shown = async (approval: Approval): Promise<MessageInitShape<typeof ApprovalSchema>> => ({
+    id: approval.id,
+    state: approval.state,
+    title: approval.title,
+    detail: approval.detail,
+    agent: approval.agent,
+    session: approval.sessionId ?? "",
+    node: approval.nodeId === undefined ? "" : await options.aliasOf(approval.nodeId),
+    rule: approval.rule,
+    askedMs: BigInt(approval.askedAt),
+    expiresMs: BigInt(approval.expiresAt),
+    digest: approval.digest,
+  });
+  return {
+    listApprovals: async (request) => {
+      const approvals = await options.approvals.list({ all: request.all });
+      return { approvals: await Promise.all(approvals.map(shown)) };
+    },
+    decideApproval: async (request) => {
+      const decided = await options.approvals.decide(request.id, { allow: request.allow, by: "local" });
+      return { approval: await shown(decided) };
+    },
+  };
+}
+
+/** The fault that everything of a revoked node ends with. */
+export function revokedFault(node: { readonly alias: string }): Fault {
+  return new Fault("IDENTITY_REVOKED", `node ${node.alias} is revoked`, {
+    hint: "ask an administrator for a new code: fairlead invite",
+  });
+}
+
+function toToken(token: TokenRecord): MessageInitShape<typeof TokenSchema> {
+  return {
+    id: token.id,
+    session: token.sessionId ?? "",
+    agent: token.agent ?? "",
+    createdMs: BigInt(token.createdAt),
+    expiresMs: BigInt(token.expiresAt),
+  };
+}
+
+function toProfile(text: string): NodeProfile {
+  if (text === "read" || text === "work" || text === "full") return text;
+  throw new Fault("NOT_FOUND", `there is no profile ${text}`, {
+    hint: "use read, work or full",
+    details: { field: "profile", actual: text },
+  });
+}
+
+function hasLabels(node: NodeRecord, wanted: Readonly<Record<string, string>>): boolean {
+  return Object.entries(wanted).every(([key, value]) => node.labels[key] === value);
+}

@@ -1,0 +1,71 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Fault } from "../../shared/fault/fault.ts";
+import type { NodeSummarySchema } from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import { toWireFault } from "../../shared/rpc/fault-wire.ts";
+import type { Presence } from "../link/links.ts";
+import type { NodeRecord } from "../pairing/nodes.ts";
+
+/** A published thing that the gateway refused. */
+export interface RefusedPublication {
+  /** `tool`, `skill` or `workspace`. */
+  readonly kind: string;
+  readonly name: string;
+  readonly fault: Fault;
+}
+
+/** What a node publishes now, as the catalogues hold it. */
+export interface Published {
+  readonly workspaces: readonly string[];
+  readonly tools: number;
+  readonly skills: number;
+  readonly refused: readonly RefusedPublication[];
+  /** `kernel` or `best_effort`; empty while it is not known. */
+  readonly containment: string;
+}
+
+/** A node as lists show it: what the store, the link and the catalogues know of it. */
+export function toNodeSummary(
+  node: NodeRecord,
+  presence: Presence,
+  published: Published,
+): MessageInitShape<typeof NodeSummarySchema> {
+  const standing = standingOf(node, presence);
+  return {
+    id: node.id,
+    alias: node.alias,
+    ...standing,
+    nextStep: nextStep(node, standing.state, standing.reason),
+    agentVersion: presence.hello?.agentVersion ?? "",
+    platform: presence.hello?.platform ?? node.platform,
+    hostName: presence.hello?.hostName ?? node.hostName,
+    labels: { ...node.labels },
+    profile: node.profile,
+    workspaces: [...published.workspaces],
+    tools: published.tools,
+    skills: published.skills,
+    certificateExpiresMs: BigInt(node.certificateExpiresAt),
+    lastSeenMs: BigInt(presence.lastSeenMs),
+    pairedMs: BigInt(node.pairedAt),
+    generation: BigInt(presence.generation),
+    address: presence.address,
+    containment: published.containment,
+    problems: published.refused.map(({ kind, name, fault }) => ({ kind, name, fault: toWireFault(fault) })),
+  };
+}
+
+function standingOf(
+  node: NodeRecord,
+  presence: Presence,
+): { readonly state: string; readonly sinceMs: bigint; readonly reason: string } {
+  if (node.revokedAt !== undefined)
+    return { state: "revoked", sinceMs: BigInt(node.revokedAt), reason: "revoked" };
+  const sinceMs = presence.sinceMs > 0 ? presence.sinceMs : node.pairedAt;
+  return { state: presence.state, sinceMs: BigInt(sinceMs), reason: presence.reason };
+}
+
+function nextStep(node: NodeRecord, state: string, reason: string): string {
+  if (state === "revoked") return "fairlead invite, then on that machine fairlead node join CODE";
+  if (state === "offline" && reason === "goodbye") return "on that machine: fairlead node run";
+  if (state === "offline") return "on that machine: fairlead node status";
+  return "";
+}

@@ -1,0 +1,241 @@
+import { watchConfig } from "../shared/config/watch-config.ts";
+import { digestOf } from "../shared/content/digest.ts";
+import { faultFromError } from "../shared/fault/fault-from-error.ts";
+import { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
+import { PublicationKind } from "../shared/gen/fairlead/v1/link_pb.ts";
+import { Tools } from "../shared/gen/fairlead/v1/tools_pb.ts";
+import type { Clock } from "../shared/lifetime/clock.ts";
+import { Scope } from "../shared/lifetime/scope.ts";
+import type { Log } from "../shared/log/log.ts";
+import { parseWorkspacePath, toPathPlatform } from "../shared/names/workspace-path.ts";
+import type { Environment } from "../shared/process/environment.ts";
+import { serve, type ServedService } from "../shared/rpc/service.ts";
+import type { NodeSettings } from "./config/node-settings.ts";
+import { createFiles } from "./files/files.ts";
+import { createPublicationBoard, type PublicationBoard } from "./link/publications.ts";
+import { startMemory } from "./memory/memory.ts";
+import { loadIdentity } from "./pairing/identity.ts";
+import { startSkills } from "./skills/skills.ts";
+import { startAgentLink } from "./start-agent-link.ts";
+import type { CommandFolder } from "./tools/exec.ts";
+import { createNodeTools, type NodeTools } from "./tools/node-tools.ts";
+import { type Exports, startExports } from "./workspace/exports.ts";
+
+/** What an agent does not make itself. */
+export interface AgentDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The program's version. */
+  readonly version: string;
+  /** Reads the configuration again, after its file has changed. */
+  readonly readSettings: () => Promise<NodeSettings>;
+  /** This program's own environment, of which commands and workers get a little. */
+  readonly environment: Environment;
+}
+
+/** A running agent. Disposing it drains the link, says goodbye and ends workers and exports. */
+export interface Agent extends AsyncDisposable {
+  readonly nodeId: string;
+  readonly alias: string;
+  /** Resolves once the link was up and everything published for the first time; rejects when the agent ended before. */
+  readonly ready: Promise<void>;
+  /** Resolves with the reason once it is over: a Fault for an identity that only a person can mend. Never rejects. */
+  readonly closed: Promise<unknown>;
+}
+
+/**
+ * Starts the agent of a machine that has joined: exports, workers, tools, and the link that dials for ever. Faults are those
+ * of the identity; a workspace that cannot be opened is listed with its fault and keeps nothing else. The caller holds the
+ * home, and disposes the agent.
+ */
+export async function startAgent(settings: NodeSettings, deps: AgentDeps): Promise<Agent> {
+  const scope = new Scope("the agent");
+  try {
+    const identity = await loadIdentity(settings.dir);
+    const board = createPublicationBoard();
+    const machine = await startMachine(scope, { settings, deps, board });
+    const link = await startAgentLink(scope, {
+      identity,
+      dir: settings.dir,
+      services: machine.services,
+      board,
+      deps,
+    });
+    await followConfig(scope, { settings, deps, apply: machine.apply, problem: link.setConfigProblem });
+    return {
+      nodeId: identity.nodeId,
+      alias: identity.alias,
+      ready: link.ready,
+      closed: Promise.race([link.closed, scope.closed]),
+      [Symbol.asyncDispose]: () => scope.end(),
+    };
+  } catch (error) {
+    await scope.end(error);
+    throw error;
+  }
+}
+
+interface MachineParts {
+  readonly settings: NodeSettings;
+  readonly deps: AgentDeps;
+  readonly board: PublicationBoard;
+}
+
+interface Machine {
+  readonly services: readonly ServedService[];
+  /** Follows other settings, for what is asked from now on. */
+  readonly apply: (settings: NodeSettings) => Promise<void>;
+}
+
+/** What this machine does for its gateway: files, tools, memory and skills of its exports. */
+async function startMachine(scope: Scope, { settings, deps, board }: MachineParts): Promise<Machine> {
+  const held = { settings };
+  const tell = createExportsTeller(board);
+  const late: { exports?: Exports } = {};
+  const exports = scope.use(
+    await startExports(settings.workspaces, {
+      homeDir: settings.homeDir,
+      limits: settings.limits,
+      onChange: () => {
+        if (late.exports) tell(late.exports);
+      },
+    }),
+  );
+  late.exports = exports;
+  tell(exports);
+  const files = createFiles(exports);
+  const tools = joinTools({ exports, files, held, deps, board });
+  const workers = await startWorkers(scope, { held, deps, board });
+  return {
+    services: [serve(Files, files), serve(Tools, tools.service), ...workers.services],
+    apply: async (next) => {
+      held.settings = next;
+      await exports.apply(next.workspaces);
+      tools.refresh();
+      await workers.reload();
+    },
+  };
+}
+
+interface Held {
+  /** Those in force now. */
+  settings: NodeSettings;
+}
+
+interface ToolParts {
+  readonly exports: Exports;
+  readonly files: ReturnType<typeof createFiles>;
+  readonly held: Held;
+  readonly deps: AgentDeps;
+  readonly board: PublicationBoard;
+}
+
+function joinTools({ exports, files, held, deps, board }: ToolParts): NodeTools {
+  const tools = createNodeTools({
+    files,
+    workspaces: () => exports.list().map((one) => one.settings.name),
+    exec: {
+      settings: () => held.settings.exec,
+      path: () => held.settings.path,
+      environment: deps.environment,
+      openFolder: (workspace, path) => openCommandFolder(exports, workspace, path),
+    },
+    publish: (publication) => board.publish({ ...publication, publication: PublicationKind.TOOLS }),
+  });
+  board.publish({ ...tools.publication, publication: PublicationKind.TOOLS });
+  return tools;
+}
+
+/** The folder that a command starts in, held open: whatever its name becomes, the command is in this one. */
+async function openCommandFolder(exports: Exports, workspace: string, path: string): Promise<CommandFolder> {
+  const { root, signal } = await exports.get(workspace);
+  const folder = await root.openFolder(
+    parseWorkspacePath(path, { platform: toPathPlatform(process.platform) }),
+  );
+  return {
+    cwd: folder.procPath,
+    shown: `/${workspace}${folder.canonicalPath === "" ? "" : `/${folder.canonicalPath}`}`,
+    signal,
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
+
+interface WorkerParts {
+  readonly held: Held;
+  readonly deps: AgentDeps;
+  readonly board: PublicationBoard;
+}
+
+async function startWorkers(
+  scope: Scope,
+  { held, deps, board }: WorkerParts,
+): Promise<{ readonly services: readonly ServedService[]; readonly reload: () => Promise<void> }> {
+  const { clock, log } = deps;
+  const common = {
+    workspaces: () => {
+      const { workspaces, homeDir, limits } = held.settings;
+      return { workspaces, homeDir, limits };
+    },
+    environment: { HOME: deps.environment["HOME"] ?? "/", PATH: held.settings.path },
+    clock,
+  };
+  const memory = scope.use(startMemory({ ...common, log: log.child({ room: "memory" }) }));
+  const skills = scope.use(
+    await startSkills({
+      ...common,
+      log: log.child({ room: "skills" }),
+      publish: (notice) => board.publish(notice),
+    }),
+  );
+  board.publish(skills.notice);
+  return {
+    services: [memory.service, skills.service],
+    reload: async () => {
+      await Promise.all([memory.reload(), skills.reload()]);
+    },
+  };
+}
+
+/** A function that tells what is exported now; an unchanged list has an unchanged digest, and is told to nobody. */
+function createExportsTeller(board: PublicationBoard): (exports: Exports) => void {
+  let epoch = 0n;
+  return (exports) => {
+    const shown = exports
+      .list()
+      .map((one) => [one.settings.name, one.settings.write.length > 0, one.epoch, one.fault?.code ?? ""]);
+    epoch += 1n;
+    board.publish({
+      publication: PublicationKind.WORKSPACES,
+      epoch,
+      digest: digestOf(JSON.stringify(shown)),
+    });
+  };
+}
+
+interface FollowParts {
+  readonly settings: NodeSettings;
+  readonly deps: AgentDeps;
+  readonly apply: (settings: NodeSettings) => Promise<void>;
+  /** Shows why the file is not followed; empty when it is. */
+  readonly problem: (message: string) => void;
+}
+
+/** Follows the configuration file; one with a mistake is told, and the last good one stays in force. */
+async function followConfig(scope: Scope, { settings, deps, apply, problem }: FollowParts): Promise<void> {
+  const watch = await watchConfig(
+    settings.configFile,
+    async () => {
+      try {
+        await apply(await deps.readSettings());
+        problem("");
+        deps.log.info("configuration changed and is followed");
+      } catch (error) {
+        const { code, message } = faultFromError(error);
+        problem(message);
+        deps.log.warn("configuration is not followed", { code, reason: message });
+      }
+    },
+    { clock: deps.clock },
+  );
+  scope.use(watch);
+}
