@@ -1,6 +1,5 @@
 import { isUtf8 } from "node:buffer";
 import { type Digest, digestOf } from "../../shared/content/digest.ts";
-import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { baseName, type WorkspacePath } from "../../shared/names/workspace-path.ts";
@@ -97,7 +96,8 @@ export class MemoryFiles {
       try {
         yield await this.#root.stat(path);
       } catch (error) {
-        if (!isAbsent(error)) yield { path, fault: faultFromError(error) };
+        if (!isFault(error)) throw error;
+        if (!isAbsent(error)) yield { path, fault: error };
       }
     }
     try {
@@ -107,7 +107,8 @@ export class MemoryFiles {
       }
     } catch (error) {
       signal.throwIfAborted();
-      if (!isAbsent(error)) yield { path: memoryFolder, fault: faultFromError(error) };
+      if (!isFault(error)) throw error;
+      if (!isAbsent(error)) yield { path: memoryFolder, fault: error };
     }
   }
 
@@ -125,7 +126,8 @@ export class MemoryFiles {
       this.#known.keep(file.entry, digest);
       return digest;
     } catch (error) {
-      return isFault(error, "NOT_FOUND") ? undefined : faultFromError(error);
+      if (!isFault(error)) throw error;
+      return error.code === "NOT_FOUND" ? undefined : error;
     }
   }
 
@@ -138,8 +140,8 @@ export class MemoryFiles {
 }
 
 /** What this machine does not show is not there, as far as anyone outside can tell. */
-function isAbsent(error: unknown): boolean {
-  return isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED");
+function isAbsent(fault: Fault): boolean {
+  return fault.code === "NOT_FOUND" || fault.code === "POLICY_DENIED";
 }
 
 function isAboutMemory(item: WalkItem): boolean {

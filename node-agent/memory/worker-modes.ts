@@ -126,9 +126,7 @@ function toLine(event: MemoryWatchEvent): JsonValue {
     return { event: "changed", path: event.path ?? "", kind: event.change ?? "changed", cursor };
   }
   if (event.kind === WatchEventKind.UNAVAILABLE) {
-    const fault = event.fault
-      ? fromWireFault(event.fault as Parameters<typeof fromWireFault>[0])
-      : undefined;
+    const fault = event.fault ? fromWireFault(event.fault as Parameters<typeof fromWireFault>[0]) : undefined;
     return { event: "unavailable", reason: fault?.code ?? "IO_ERROR", cursor };
   }
   if (event.kind === WatchEventKind.GAP) return { event: "gap", cursor };

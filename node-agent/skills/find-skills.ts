@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Digest } from "../../shared/content/digest.ts";
-import { faultFromError } from "../../shared/fault/fault-from-error.ts";
-import { Fault } from "../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { EntryProblemSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { PublishedSkillSchema } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
@@ -71,7 +70,8 @@ export async function findSkills(
         skipped.push({ path: `${name}/${problem.path}`, fault: problem.fault });
     } catch (error) {
       options.signal.throwIfAborted();
-      skipped.push({ path: name, fault: faultFromError(error) });
+      if (!isFault(error)) throw error;
+      skipped.push({ path: name, fault: error });
     }
   }
   const admitted = admitSkills(all, options.limits);

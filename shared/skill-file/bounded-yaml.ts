@@ -32,8 +32,8 @@ export function parseBoundedYaml(yaml: string, firstLine: number): YamlFields | 
   const lineCounter = new LineCounter();
   const toLine = (offset: number): number => lineCounter.linePos(offset).line + firstLine - 1;
   try {
-    // The parser walks into nested brackets by recursion: what could exhaust the stack is refused as text.
-    refuseDeepBrackets(yaml, firstLine);
+    // The parser goes down by recursion: what could exhaust the stack is refused as text.
+    refuseDeepNesting(yaml, firstLine);
     const document = parseDocument(yaml, {
       lineCounter,
       prettyErrors: false,
@@ -157,7 +157,10 @@ function toJson(value: unknown): JsonValue {
   throw new Error("the core schema gave a value that JSON cannot hold");
 }
 
-function refuseDeepBrackets(yaml: string, firstLine: number): void {
+function refuseDeepNesting(yaml: string, firstLine: number): void {
+  // One list in another, all on one line.
+  if (/(?:[-?] +){64}/.test(yaml))
+    throw new YamlFlaw(firstLine, "the front matter is nested too deeply", flat);
   let depth = 0;
   for (let index = 0; index < yaml.length; index += 1) {
     const unit = yaml.charCodeAt(index);

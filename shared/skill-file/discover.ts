@@ -1,4 +1,3 @@
-import { faultFromError } from "../fault/fault-from-error.ts";
 import { Fault, isFault } from "../fault/fault.ts";
 import { compareByUtf8 } from "../names/byte-order.ts";
 import {
@@ -117,7 +116,8 @@ class Search {
     } catch (error) {
       this.#options.signal?.throwIfAborted();
       const isAbsentRoot = at.depth === 0 && (isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED"));
-      if (!isAbsentRoot) this.skipped.push({ path: at.path, fault: faultFromError(error) });
+      if (!isFault(error)) throw error;
+      if (!isAbsentRoot) this.skipped.push({ path: at.path, fault: error });
       return undefined;
     }
   }
@@ -150,7 +150,8 @@ class Search {
       return { ...found, name: nameOf(skill, folderName), skill, sizeBytes: file.content.byteLength };
     } catch (error) {
       this.#options.signal?.throwIfAborted();
-      const fault = faultFromError(error);
+      if (!isFault(error)) throw error;
+      const fault = error;
       return {
         ...found,
         name: folderName,

@@ -1,2 +1,31 @@
 /** The promises of `skills` that the tests prove: `{ id: "skills.some-id", says: "the whole sentence" }`. */
-export const skills = [] as const;
+export const skills = [
+  {
+    id: "skills.parse-minimal-file",
+    says: "A `SKILL.md` with only `name` and `description` in its frontmatter parses to exactly these, `user-invocable` true, `disable-model-invocation` false, no gates, and as body the bytes after the closing `---` line, unchanged. A byte order mark or CRLF line ends change no field, and the file's digest is that of its bytes on disk.",
+  },
+  {
+    id: "skills.name-and-description-rule",
+    says: "A name is 1 to 64 characters of `a-z`, `0-9` and single hyphens with none at either end, and a description is 1 to 1,024 characters after trimming; anything else makes the skill `broken` with field, line and rule.",
+  },
+  {
+    id: "skills.every-field-type-checked",
+    says: 'A known field of the wrong type (`name: 123`, `requires.bins: git`, `user-invocable: "yes"`) makes the skill `broken` with field and line; unknown fields are ignored, and a `__proto__` or `constructor` key changes no object.',
+  },
+  {
+    id: "skills.broken-frontmatter-table",
+    says: "An unquoted colon in the description, a tab indent, a duplicate key, a missing opening or closing line, an alias bomb and a byte that is not UTF-8 each give state `broken` with file, line, message and hint, each within 100 ms, and no field is guessed.",
+  },
+  {
+    id: "skills.grouping-depth",
+    says: "Folders are searched to 6 levels below a root, a `SKILL.md` ends the descent, dot folders inside a root and `node_modules` are not entered, and a `SKILL.md` at level 7 is not loaded. 100 shuffled directory orders give the byte-equal catalogue, sorted by name.",
+  },
+  {
+    id: "skills.instruction-file-limit",
+    says: "A `SKILL.md` of 256 KiB loads; one byte more is `broken` with `TOO_LARGE`, `details.limit` and `details.actual`, also when the file grew after its size was read, and no more than the limit is held in memory.",
+  },
+  {
+    id: "skills.long-and-equal-names",
+    says: "A prefixed name over 64 characters becomes one of at most 64 that starts with `<alias>-` and ends in a short hash of node id and name. Of two nodes whose prefixed names would be equal (`a` with `b-c`, `a-b` with `c`) the later claimant gets the hash and the first keeps its name, also after restarts and on every gateway.",
+  },
+] as const;
