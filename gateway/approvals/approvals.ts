@@ -311,6 +311,7 @@ function denied(approval: Approval): Fault {
     "APPROVAL_DENIED",
     `${approval.decidedBy} denied it; this request is closed and is not to be repeated`,
     {
+      hint: `fairlead approvals show ${approval.id}`,
       details: { approvalId: approval.id, decidedBy: approval.decidedBy },
     },
   );
@@ -319,7 +320,7 @@ function denied(approval: Approval): Fault {
 function expired(approval: Approval): Fault {
   const reason = approval.state === "cancelled" ? "cancelled" : "timeout";
   return new Fault("APPROVAL_EXPIRED", "nobody answered in time", {
-    hint: "repeat the call, and answer with fairlead approvals allow ID",
+    hint: `repeat the call and answer the new request; see fairlead approvals show ${approval.id}`,
     details: { approvalId: approval.id, reason },
   });
 }

@@ -47,7 +47,7 @@ export function parsePolicy({ name, text }: PolicyText): PolicyRules {
   const [flaw] = document.errors;
   if (flaw)
     throw mistake(name, { field: "", line: lines.linePos(flaw.pos[0]).line, why: firstLine(flaw.message) });
-  const content: unknown = document.toJS({ maxAliasCount: 0 }) ?? {};
+  const content: unknown = document.toJS({ maxAliasCount: 100 }) ?? {};
   const parsed = shape.safeParse(content);
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];

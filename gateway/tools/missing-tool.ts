@@ -13,6 +13,8 @@ export interface MissParts {
   readonly links: Pick<Links, "presence">;
   readonly findSet: (nodeId: string) => NodeToolSet | undefined;
   readonly caller: Caller;
+  /** Names of the skills that the caller sees. */
+  readonly skills: readonly string[];
 }
 
 /** Why `name` cannot be called: removed, its node away, refused, or unknown with the nearest names of the surface. */
@@ -35,6 +37,12 @@ export function toMissFault(name: string, parts: MissParts): Fault {
         },
       );
     }
+  }
+  if (parts.skills.includes(name)) {
+    return new Fault("NOT_FOUND", `${name} is a skill, not a tool`, {
+      hint: `read it with fairlead skills read ${name}, and follow what it says`,
+      details: { tool: name, skill: name, suggestions: [] },
+    });
   }
   const near = suggest(
     name,

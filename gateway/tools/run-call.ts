@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { digestOf } from "../../shared/content/digest.ts";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
-import { Fault } from "../../shared/fault/fault.ts";
+import { Fault, findFault } from "../../shared/fault/fault.ts";
 import { startDeadline, type Clock } from "../../shared/lifetime/clock.ts";
 import { resolveDeadlineMs } from "../../shared/rpc/deadline.ts";
 import type { Approvals } from "../approvals/approvals.ts";
@@ -17,7 +17,8 @@ import type { Found } from "./tools.ts";
 /** A call as its caller asks for it. */
 export interface CallRequest {
   readonly name: string;
-  readonly arguments: JsonObject;
+  /** Missing counts as none. */
+  readonly arguments: JsonObject | null | undefined;
   /** Ends the call. */
   readonly signal: AbortSignal;
   /** Milliseconds that the tool may take; 60 s by default, 24 h at most. Waiting for a person does not count. */
@@ -51,7 +52,7 @@ export async function* runCall(
 ): AsyncGenerator<CallPart> {
   const deadlineMs = resolveDeadlineMs(request.deadlineMs);
   caller.session?.lease.check();
-  request.signal.throwIfAborted();
+  if (request.signal.aborted) throw toCallFault(request.signal.reason, request.signal);
   const found = await parts.find(caller, request.name);
   const callId = randomUUID();
   const left = new AbortController();
@@ -64,7 +65,7 @@ export async function* runCall(
     yield* carryOut(caller, { ...request, ...admitted, deadlineMs }, { ...parts, facts });
     parts.calls.note(caller, facts.tool, { callId, admitted: true, ended: true });
   } catch (error) {
-    const fault = faultFromError(error);
+    const fault = toCallFault(error, facts.signal);
     const before = parts.calls.find(caller, facts.tool);
     const admitted = before?.callId === callId && before.admitted;
     const { code, message: reason, hint } = fault;
@@ -74,6 +75,13 @@ export async function* runCall(
     left.abort(new Fault("CANCELLED", "the caller has left"));
     noteLeaving(caller, facts, parts.calls);
   }
+}
+
+/** An aborted call failed for the reason of the abort; a reason that is no fault is a plain cancel. */
+function toCallFault(error: unknown, signal: AbortSignal): Fault {
+  if (!signal.aborted || findFault(error, "OUTCOME_UNKNOWN")) return faultFromError(error);
+  const { reason } = signal;
+  return findFault(reason) ?? new Fault("CANCELLED", "the call was cancelled", { cause: reason });
 }
 
 /** A caller that stopped reading ends its call too. */
@@ -116,9 +124,8 @@ interface Admitted {
 /** Everything before the effect; gives the tool and the arguments that were judged. */
 async function admit(caller: Caller, request: CallRequest, parts: StepParts): Promise<Admitted> {
   const { facts, found } = parts;
-  for (const hooks of parts.hooks ?? [])
-    await hooks.trustedPolicy?.(facts, structuredClone(request.arguments));
-  let given = request.arguments;
+  let given: JsonObject = request.arguments ?? {};
+  for (const hooks of parts.hooks ?? []) await hooks.trustedPolicy?.(facts, structuredClone(given));
   for (const hooks of parts.hooks ?? []) {
     given = (await hooks.beforeToolCall?.(facts, structuredClone(given))) ?? given;
   }
@@ -137,7 +144,11 @@ async function admit(caller: Caller, request: CallRequest, parts: StepParts): Pr
   return { tool: now.tool, arguments: given, approvalId };
 }
 
-async function askWhenNeeded(caller: Caller, request: CallRequest, parts: StepParts): Promise<string> {
+async function askWhenNeeded(
+  caller: Caller,
+  request: CallRequest & { readonly arguments: JsonObject },
+  parts: StepParts,
+): Promise<string> {
   const { tool } = parts.found;
   if (!tool.asks) return "";
   const where = tool.node ? ` on ${tool.node.alias}` : "";
@@ -178,7 +189,7 @@ function sortKeys(value: unknown): unknown {
   return entries.map(([key, inner]) => [key, sortKeys(inner)]);
 }
 
-interface CarriedRequest extends CallRequest, Admitted {
+interface CarriedRequest extends Omit<CallRequest, "arguments">, Admitted {
   readonly deadlineMs: number;
 }
 
@@ -204,7 +215,7 @@ async function* carryOut(
     }
     if (!result) throw new Fault("TOOL_FAILED", `${facts.tool} ended without a result`);
   } catch (error) {
-    fault = faultFromError(deadline.signal.aborted ? deadline.signal.reason : error);
+    fault = toCallFault(error, deadline.signal);
     throw fault;
   } finally {
     const ending = { result, fault, durationMs: clock.now() - startedAt };

@@ -30,6 +30,8 @@ export interface ToolsOptions {
   /** The gateway's own tools. */
   readonly host?: readonly HostTool[];
   readonly hooks?: readonly CallHooks[];
+  /** Names of the skills that a caller sees, so that a call of one is told what it is. */
+  readonly skillNames?: (caller: Caller) => Promise<readonly string[]>;
   readonly clock: Clock;
 }
 
@@ -67,6 +69,7 @@ export function createTools(options: ToolsOptions): Tools {
       caller,
       links: options.links,
       findSet: (nodeId) => options.catalogue.find(nodeId),
+      skills: (await options.skillNames?.(caller)) ?? [],
     });
   };
   return {
