@@ -9,11 +9,11 @@ function admit(command: string | readonly [string, ...string[]], allow: readonly
     const asked: Command = typeof command === "string" ? { shell: command } : { argv: command };
     return admitCommand(asked, { mode: "allow-list", allow }, "");
   } catch (error) {
-    return error instanceof Fault ? `${error.code} ${String(error.details["rule"])}` : "?";
+    return error instanceof Fault ? `${error.code} ${JSON.stringify(error.details["rule"])}` : "?";
   }
 }
 
-const denied = "POLICY_DENIED exec.allow";
+const denied = 'POLICY_DENIED "exec.allow"';
 
 describe("an allow list", () => {
   test("names programs found on the path, and the words behind them", () => {
@@ -67,11 +67,11 @@ describe("other modes", () => {
         admitCommand(command, { mode, allow: [] }, approval);
         return "runs";
       } catch (error) {
-        return error instanceof Fault ? `${error.code} ${String(error.details["side"])}` : "?";
+        return error instanceof Fault ? `${error.code} ${JSON.stringify(error.details["side"])}` : "?";
       }
     };
-    expect(code("off", "id")).toBe("POLICY_DENIED node");
-    expect(code("ask", "")).toBe("APPROVAL_REQUIRED node");
+    expect(code("off", "id")).toBe('POLICY_DENIED "node"');
+    expect(code("ask", "")).toBe('APPROVAL_REQUIRED "node"');
     expect(code("ask", "id")).toBe("runs");
     expect(code("full", "")).toBe("runs");
   });
