@@ -1,3 +1,4 @@
+import { access } from "node:fs/promises";
 import path from "node:path";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { Admin } from "../../shared/gen/fairlead/v1/admin_pb.ts";
@@ -25,9 +26,7 @@ const readyTimeoutMs = 30_000;
 /** Starts this machine's node, in a home of its own, and waits until what it exports is published. */
 export async function startLocalNode(runtime: Runtime, options: LocalNodeOptions): Promise<LocalNode> {
   const home = path.join(runtime.home.dir, "local");
-  const isKnown = await isPaired(runtime, options.gateway, home);
-  await placeExport(runtime, home, options.folder);
-  const program = isKnown ? startRunning(runtime, home) : await startJoining(runtime, home, options.gateway);
+  const program = await startNode(runtime, home, options);
   try {
     await waitUntilReady(program, runtime);
   } catch (error) {
@@ -38,6 +37,26 @@ export async function startLocalNode(runtime: Runtime, options: LocalNodeOptions
     ended: program.ended.then((end) => toFault(end)),
     [Symbol.asyncDispose]: () => program[Symbol.asyncDispose](),
   };
+}
+
+/** Starts the agent: joining when this gateway does not know it. A first start needs one process, not five. */
+async function startNode(runtime: Runtime, home: string, options: LocalNodeOptions): Promise<OwnProgram> {
+  const { gateway, folder } = options;
+  const deny = closedParts(folder, runtime.home.dir);
+  if (!(await exists(path.join(home, "node"))) && deny.length === 0) {
+    return await startJoining(runtime, { home, gateway, more: ["--workspace", `main=${folder}:rw`] });
+  }
+  const isKnown = await isPaired(runtime, gateway, home);
+  await placeExport(runtime, home, { folder, deny });
+  if (isKnown) return start(runtime, { home, args: ["run", "--until-stdin-ends"] });
+  return await startJoining(runtime, { home, gateway, more: [] });
+}
+
+async function exists(file: string): Promise<boolean> {
+  return await access(file).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Whether the node is known on both sides: the gateway has it, and its home has an identity of it. */
@@ -54,26 +73,29 @@ async function isPaired(runtime: Runtime, gateway: OpenGateway, home: string): P
   }
 }
 
-function startRunning(runtime: Runtime, home: string): OwnProgram {
-  return start(runtime, { home, args: ["run", "--until-stdin-ends"] });
+interface Joining {
+  readonly home: string;
+  readonly gateway: OpenGateway;
+  /** More arguments. */
+  readonly more: readonly string[];
 }
 
 /** What an earlier pairing left is no longer known to this gateway: the machine becomes a new node. */
-async function startJoining(runtime: Runtime, home: string, gateway: OpenGateway): Promise<OwnProgram> {
+async function startJoining(runtime: Runtime, { home, gateway, more }: Joining): Promise<OwnProgram> {
   const invite = { alias, profile: "full", uses: 1 };
   const { code } = await gateway.client(Admin).createInvite(invite, gateway.call());
-  const args = ["join", "-", "--new-identity", "--exec", "full", "--until-stdin-ends"];
+  const args = ["join", "-", "--new-identity", "--exec", "full", "--until-stdin-ends", ...more];
   return start(runtime, { home, args, input: `${code}\n` });
 }
 
 /** Writes the export into the node's configuration, unless it stands there. */
-async function placeExport(runtime: Runtime, home: string, folder: string): Promise<void> {
-  const deny = closedParts(folder, runtime.home.dir);
+async function placeExport(runtime: Runtime, home: string, wanted: Export): Promise<void> {
   const { json } = await runNode(runtime, home, ["workspace", "ls"]);
-  if (exportsFolder(json, { folder, deny })) return;
-  await runNode(runtime, home, ["workspace", "rm", "main"]);
-  const denied = deny.flatMap((glob) => ["--deny", glob]);
-  const add = ["workspace", "add", "main", folder, "--write", "**", ...denied];
+  const present = findMain(json);
+  if (present && isSameExport(present, wanted)) return;
+  if (present) await runNode(runtime, home, ["workspace", "rm", "main"]);
+  const denied = wanted.deny.flatMap((glob) => ["--deny", glob]);
+  const add = ["workspace", "add", "main", wanted.folder, "--write", "**", ...denied];
   const { exitCode, json: answer } = await runNode(runtime, home, add);
   if (exitCode !== 0) throw toFault({ exitCode, signal: null }, answer);
 }
@@ -98,17 +120,16 @@ interface Export {
   readonly deny: readonly string[];
 }
 
-function exportsFolder(json: unknown, { folder, deny }: Export): boolean {
+function findMain(json: unknown): object | undefined {
   const workspaces = json !== null && typeof json === "object" && "workspaces" in json ? json.workspaces : [];
-  if (!Array.isArray(workspaces)) return false;
-  return workspaces.some((one: unknown) => {
-    const sameDeny = typeof one === "object" && one !== null && "deny" in one && isEqual(one.deny, deny);
-    return readField(one, "name") === "main" && readField(one, "dir") === folder && sameDeny;
-  });
+  if (!Array.isArray(workspaces)) return undefined;
+  const found: unknown = workspaces.find((one: unknown) => readField(one, "name") === "main");
+  return typeof found === "object" && found !== null ? found : undefined;
 }
 
-function isEqual(left: unknown, right: readonly string[]): boolean {
-  return JSON.stringify(left) === JSON.stringify(right);
+function isSameExport(present: object, { folder, deny }: Export): boolean {
+  const known = "deny" in present ? present.deny : [];
+  return readField(present, "dir") === folder && JSON.stringify(known) === JSON.stringify(deny);
 }
 
 interface NodeCommand {

@@ -81,7 +81,7 @@ async function chooseExisting(
 async function readCode(input: CommandInput, runtime: Runtime): Promise<string> {
   const code = input.argument("code");
   if (code !== "-") return code.trim();
-  return await runtime.input.readText({
+  return await runtime.input.readLine({
     what: "the join code",
     maxBytes: codeMaxBytes,
     signal: runtime.signal,

@@ -63,7 +63,12 @@ const statusSchema = z.object({
 
 /** Writes the status of this process, whole. The agent calls it at each change, one call at a time. */
 export async function writeNodeStatus(nodeDir: string, status: NodeStatus): Promise<void> {
-  const text = JSON.stringify({ ...status, ...ownProcessMark() });
+  // Waits are drawn at random and fall between milliseconds.
+  const times = {
+    lastAttemptMs: Math.round(status.lastAttemptMs),
+    nextAttemptMs: Math.round(status.nextAttemptMs),
+  };
+  const text = JSON.stringify({ ...status, ...times, ...ownProcessMark() });
   await writePrivateFile(statusFile(nodeDir), `${text}\n`);
 }
 

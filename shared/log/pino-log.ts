@@ -44,9 +44,15 @@ function wrap(logger: Logger): Log {
   };
 }
 
+/** The line's own keys are kept free: a field of such a name gets a `_` behind it. */
+const ownKeys: ReadonlySet<string> = new Set(["level", "time", "message"]);
+
 function toObject(fields: LogFields | undefined): Record<string, unknown> {
   const clean = redact(fields ?? {});
-  return typeof clean === "object" && clean !== null ? { ...clean } : {};
+  if (typeof clean !== "object" || clean === null) return {};
+  return Object.fromEntries(
+    Object.entries(clean).map(([name, value]) => [ownKeys.has(name) ? `${name}_` : name, value]),
+  );
 }
 
 function toPrettyLine(line: string): string {

@@ -47,7 +47,8 @@ export async function runProgram(options: ProgramOptions): Promise<number> {
     return (await chosen.module.run(createCommandInput(chosen.input), runtime)) ?? 0;
   } catch (error) {
     if (isBrokenPipe(error)) return 0;
-    return await reportError(output, error);
+    // Who asked may have left; the status is then all that can be said.
+    return await reportError(output, error).catch(() => 1);
   }
 }
 
