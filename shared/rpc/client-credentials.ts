@@ -67,7 +67,8 @@ class OneDial extends ChannelCredentials implements Dial {
 
   destroy(fault: Fault): void {
     this.#fault ??= fault;
-    for (const socket of this.#sockets) socket.destroy();
+    // The TLS socket goes before the one it stands on: the other way round Node reads freed memory and the process dies.
+    for (const socket of this.#sockets.toReversed()) socket.destroy();
   }
 
   override _isSecure(): boolean {
@@ -122,7 +123,8 @@ class OneDial extends ChannelCredentials implements Dial {
       this.#sockets.push(secured);
       secured.once("secureConnect", () => {
         const fault = this.#fault ?? tls.verifyPeer(chainOf(secured.getPeerCertificate(true)));
-        if (fault) reject(fault);
+        // Not from within the handshake's own callback: what follows destroys the socket that made it.
+        if (fault) setImmediate(reject, fault);
         else resolve(secured);
       });
       secured.on("error", (error) => reject(handshakeFault(error)));
