@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { chunkerVersion } from "./chunks.ts";
 
 /** The shape of an index file: another one is rebuilt, never guessed at. */
-const schemaVersion = 1;
+const schemaVersion = 2;
 
 /** Names what an index was made by. */
 const identity = `schema ${schemaVersion}, chunks ${chunkerVersion}`;
@@ -22,7 +22,8 @@ const schema = `
     file INTEGER NOT NULL REFERENCES files (id),
     first_line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    sum INTEGER NOT NULL
   ) STRICT;
   CREATE INDEX chunks_of_file ON chunks (file);
   CREATE VIRTUAL TABLE words USING fts5 (
@@ -77,10 +78,28 @@ function tryOpen(path: string): DatabaseSync | "missing" | "older_version" | "da
     const [check] = database.prepare("PRAGMA quick_check(1)").all();
     if (check?.["quick_check"] !== "ok") return abandon(database, "damaged");
     return database;
-  } catch {
-    // Whatever SQLite says of a file of ours that it cannot use, the answer is the same: begin again.
-    return database ? abandon(database, "damaged") : "damaged";
+  } catch (error) {
+    database?.close();
+    // A table that is missing shows as a wrong statement.
+    if (isDamage(error) || resultOf(error) === 1) return "damaged";
+    throw error;
   }
+}
+
+/** What is wrong with an index that holds other bytes than were written to it. */
+export class DamagedIndexError extends Error {}
+
+/** Whether an error says that the file is damaged or no index at all, rather than locked, full or out of reach. */
+export function isDamage(error: unknown): boolean {
+  const result = resultOf(error);
+  // SQLITE_CORRUPT and SQLITE_NOTADB.
+  return error instanceof DamagedIndexError || result === 11 || result === 26;
+}
+
+function resultOf(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number")
+    return undefined;
+  return error.errcode & 0xff;
 }
 
 function abandon<R extends string>(database: DatabaseSync, reason: R): R {

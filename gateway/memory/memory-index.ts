@@ -1,7 +1,8 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
+import { crc32 } from "node:zlib";
 import { type FaultJson } from "../../shared/fault/fault.ts";
 import type { Chunk } from "./chunks.ts";
-import { openIndexFile, removeIndexFile } from "./index-file.ts";
+import { DamagedIndexError, openIndexFile, removeIndexFile } from "./index-file.ts";
 import type { KeywordQuery } from "./keyword-query.ts";
 
 /** A file as the index holds it. */
@@ -66,7 +67,9 @@ export class MemoryIndex implements Disposable {
   put(path: string, file: IndexedFile, chunks: readonly Chunk[]): void {
     this.#inOneStep(() => {
       const id = this.#replaceFile(path, file);
-      for (const chunk of chunks) this.#open.addChunk.run(id, chunk.firstLine, chunk.lastLine, chunk.text);
+      for (const { firstLine, lastLine, text } of chunks) {
+        this.#open.addChunk.run(id, firstLine, lastLine, text, crc32(text));
+      }
       this.#chunks += chunks.length;
     });
     this.#files.set(path, file);
@@ -82,7 +85,7 @@ export class MemoryIndex implements Disposable {
     this.#files.delete(path);
   }
 
-  /** The best passages: those with all words first, then, with room left, those with some of them. */
+  /** The best passages (`isDamage` tells an error of a file that holds other bytes than were written): those with all words first, then, with room left, those with some of them. */
   search(query: KeywordQuery, limit: number): readonly IndexHit[] {
     if (query.all === undefined) return [];
     const found = new Map<number, IndexHit>();
@@ -179,10 +182,12 @@ function prepareStatements(database: DatabaseSync): OpenIndex {
        RETURNING id`,
     ),
     removeFile: database.prepare("DELETE FROM files WHERE path = ?"),
-    addChunk: database.prepare("INSERT INTO chunks (file, first_line, last_line, text) VALUES (?, ?, ?, ?)"),
+    addChunk: database.prepare(
+      "INSERT INTO chunks (file, first_line, last_line, text, sum) VALUES (?, ?, ?, ?, ?)",
+    ),
     removeChunks: database.prepare("DELETE FROM chunks WHERE file = (SELECT id FROM files WHERE path = ?)"),
     search: database.prepare(
-      `SELECT chunks.id, files.path, files.digest, chunks.first_line, chunks.last_line, chunks.text, found.rank
+      `SELECT chunks.id, files.path, files.digest, chunks.first_line, chunks.last_line, chunks.text, chunks.sum, found.rank
        FROM (SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?) AS found
        JOIN chunks ON chunks.id = found.rowid JOIN files ON files.id = chunks.file
        ORDER BY found.rank, files.path, chunks.first_line`,
@@ -193,13 +198,16 @@ function prepareStatements(database: DatabaseSync): OpenIndex {
 function toHit(row: Record<string, unknown>, base: number): IndexHit {
   // BM25 as SQLite gives it: negative, and the more so the better the passage.
   const strength = Math.abs(Number(row["rank"]));
+  const text = String(row["text"]);
+  if (crc32(text) !== Number(row["sum"]))
+    throw new DamagedIndexError("a passage is not the one that was written");
   const part = Number.isFinite(strength) ? strength / (1 + strength) : 0;
   return {
     path: String(row["path"]),
     digest: String(row["digest"]),
     firstLine: Number(row["first_line"]),
     lastLine: Number(row["last_line"]),
-    text: String(row["text"]),
+    text,
     score: base + part / 2,
   };
 }

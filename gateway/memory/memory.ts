@@ -11,6 +11,7 @@ import type { Log } from "../../shared/log/log.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { LiveLink, Links } from "../link/links.ts";
 import { toKeywordQuery } from "./keyword-query.ts";
+import type { IndexHit } from "./memory-index.ts";
 import {
   type MemoryHit,
   type MemoryIndexState,
@@ -135,14 +136,13 @@ class Indexes implements MemoryIndexes {
       ...signalOf(search),
     });
     const hits: MemoryHit[] = [];
-    for (const each of held) {
+    const workspaces: MemoryIndexState[] = [];
+    for (const [position, each] of held.entries()) {
       const found = each.index.search(query, limit);
-      for (const hit of found) hits.push(toHit(each.workspace, hit));
+      for (const hit of found.hits) hits.push(toHit(each.workspace, hit));
+      workspaces.push(toState(each, fresh[position] === true && found.isWhole));
     }
-    return {
-      hits: hits.toSorted(compareHits).slice(0, limit),
-      workspaces: held.map((each, position) => toState(each, fresh[position] === true)),
-    };
+    return { hits: hits.toSorted(compareHits).slice(0, limit), workspaces };
   }
 
   async get(get: MemoryGet): Promise<MemoryText> {
@@ -281,7 +281,7 @@ class Indexes implements MemoryIndexes {
   }
 }
 
-function toHit(workspace: MemoryWorkspace, hit: ReturnType<WorkspaceIndex["search"]>[number]): MemoryHit {
+function toHit(workspace: MemoryWorkspace, hit: IndexHit): MemoryHit {
   return { node: workspace.alias, workspace: toAddress(workspace), ...hit };
 }
 

@@ -1,16 +1,16 @@
-import { faultFromError } from "../../shared/fault/fault-from-error.ts";
-import { type Fault, type FaultJson, isFault, toFaultJson } from "../../shared/fault/fault.ts";
+import { type FaultJson, isFault } from "../../shared/fault/fault.ts";
 import { Memory } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import { createBackoff } from "../../shared/lifetime/backoff.ts";
 import { type Clock, raceSignal } from "../../shared/lifetime/clock.ts";
 import { Scope } from "../../shared/lifetime/scope.ts";
 import type { Log } from "../../shared/log/log.ts";
 import type { LiveLink } from "../link/links.ts";
-import { toChunks } from "./chunks.ts";
 import { followWatch } from "./follow-watch.ts";
+import { isDamage } from "./index-file.ts";
+import { IndexWriter } from "./index-writer.ts";
 import type { KeywordQuery } from "./keyword-query.ts";
 import { type IndexHit, MemoryIndex } from "./memory-index.ts";
-import { listMemoryFiles, type MemoryListing, type NodeCall, readMemoryFile } from "./node-files.ts";
+import { listMemoryFiles, type NodeCall } from "./node-files.ts";
 
 /** What `WorkspaceIndex` needs. */
 export interface WorkspaceIndexOptions {
@@ -35,14 +35,18 @@ export interface IndexStanding {
   readonly problems: readonly { readonly path: string; readonly fault: FaultJson }[];
 }
 
-/** A wait for a comparison that began after it was asked for. */
-interface Barrier {
-  /** Whether the comparison and the reads that it called for succeeded. */
-  readonly done: PromiseWithResolvers<boolean>;
+/** Passages, and whether the index could be asked. */
+export interface IndexAnswer {
+  readonly hits: readonly IndexHit[];
+  /** False when the index turned out to be damaged or out of reach: there may be more. */
+  readonly isWhole: boolean;
 }
 
-const readsAtOnce = 8;
-const longestTurnMs = 15;
+interface Session {
+  readonly link: LiveLink;
+  readonly scope: Scope;
+}
+
 const compareEveryMs = 15_000;
 
 /**
@@ -51,25 +55,26 @@ const compareEveryMs = 15_000;
  */
 export class WorkspaceIndex implements AsyncDisposable {
   readonly #options: WorkspaceIndexOptions;
-  readonly #index: MemoryIndex;
-  readonly #changed = new Set<string>();
-  #session: { readonly link: LiveLink; readonly scope: Scope } | undefined;
-  #barriers: Barrier[] = [];
+  readonly #writer: IndexWriter;
+  #index: MemoryIndex | undefined;
+  #session: Session | undefined;
+  /** Waits for a comparison that began after it was asked for: whether it and the reads it called for succeeded. */
+  #barriers: PromiseWithResolvers<boolean>[] = [];
   #wake: PromiseWithResolvers<void> = Promise.withResolvers();
   #mustCompare = true;
-  /** Why comparisons or the watch fail; empty while they do not. */
-  #trouble = "";
   #isVerified = false;
-  #turnBeganAt = 0;
+  /** Why the watch does not run; empty while it does. */
+  #watchTrouble = "";
+  /** Why the index file cannot be used, or is being filled anew; empty while neither is so. */
+  #indexTrouble = "";
 
   constructor(options: WorkspaceIndexOptions) {
     this.#options = options;
-    this.#index = new MemoryIndex(options.path);
-    if (this.#index.rebuilt !== undefined && this.#index.rebuilt !== "missing") {
-      options.log.warn("a memory index is built again", {
-        workspace: options.workspace,
-        reason: this.#index.rebuilt,
-      });
+    this.#writer = new IndexWriter({ clock: options.clock, onChange: options.onChange });
+    try {
+      this.#open();
+    } catch (error) {
+      this.#meetTrouble(error);
     }
   }
 
@@ -91,7 +96,7 @@ export class WorkspaceIndex implements AsyncDisposable {
     const session = this.#session;
     this.#session = undefined;
     this.#isVerified = false;
-    for (const barrier of this.#barriers.splice(0)) barrier.done.resolve(false);
+    for (const barrier of this.#barriers.splice(0)) barrier.resolve(false);
     await session?.scope.end();
   }
 
@@ -101,11 +106,11 @@ export class WorkspaceIndex implements AsyncDisposable {
    */
   async refresh(signal: AbortSignal): Promise<boolean> {
     if (!this.#session || this.#session.link.signal.aborted) return false;
-    const barrier: Barrier = { done: Promise.withResolvers() };
+    const barrier = Promise.withResolvers<boolean>();
     this.#barriers.push(barrier);
     this.#requestCompare();
     try {
-      return (await raceSignal(barrier.done.promise, signal)) && this.standing.pending === 0;
+      return (await raceSignal(barrier.promise, signal)) && this.standing.pending === 0;
     } catch {
       // The signal is the caller's patience, and its end is an answer: not known to be fresh.
       return false;
@@ -115,37 +120,40 @@ export class WorkspaceIndex implements AsyncDisposable {
   /** How fresh it is. */
   get standing(): IndexStanding {
     const problems = [];
-    let pending = this.#changed.size;
-    for (const [path, file] of this.#index.files) {
-      if (!file.fault) continue;
-      problems.push({ path, fault: file.fault });
-      if (file.digest === "" && file.fault.retryable) pending += 1;
+    let pending = this.#writer.changed.size;
+    for (const [path, { fault }] of this.#index?.files ?? []) {
+      if (!fault) continue;
+      problems.push({ path, fault });
+      if (fault.retryable) pending += 1;
     }
     return {
-      verifiedMs: this.#index.verifiedMs,
+      verifiedMs: this.#index?.verifiedMs ?? 0,
       pending,
-      files: this.#index.files.size - problems.length,
-      chunks: this.#index.chunkCount,
+      files: (this.#index?.files.size ?? 0) - problems.length,
+      chunks: this.#index?.chunkCount ?? 0,
       reason: this.#reason(),
       problems,
     };
   }
 
-  /** The best passages. A file that turns out to be damaged is begun again: then there are none, and it is not fresh. */
-  search(query: KeywordQuery, limit: number): readonly IndexHit[] {
+  /** The best passages. An index that turns out to be damaged is begun again. */
+  search(query: KeywordQuery, limit: number): IndexAnswer {
+    if (!this.#index) return { hits: [], isWhole: false };
     try {
-      return this.#index.search(query, limit);
+      return { hits: this.#index.search(query, limit), isWhole: this.#indexTrouble === "" };
     } catch (error) {
-      this.#rebuild(error);
-      return [];
+      this.#meetTrouble(error);
+      this.#requestCompare();
+      return { hits: [], isWhole: false };
     }
   }
 
   /** Ends everything; with `forget` the file goes too. */
   async end(options: { readonly forget: boolean }): Promise<void> {
     await this.disconnect();
-    if (options.forget) this.#index.destroy();
-    else this.#index[Symbol.dispose]();
+    if (options.forget) this.#index?.destroy();
+    else this.#index?.[Symbol.dispose]();
+    this.#index = undefined;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -153,20 +161,41 @@ export class WorkspaceIndex implements AsyncDisposable {
   }
 
   #reason(): string {
+    if (this.#indexTrouble !== "") return this.#indexTrouble;
     if (!this.#session || this.#session.link.signal.aborted) return "node_offline";
-    if (this.#trouble !== "") return this.#trouble;
-    if (!this.#isVerified) return this.#index.rebuilt === "damaged" ? "rebuilding" : "not_verified";
-    return "";
+    if (this.#watchTrouble !== "") return this.#watchTrouble;
+    return this.#isVerified ? "" : "not_verified";
   }
 
-  #rebuild(error: unknown): void {
-    this.#options.log.error("a memory index is damaged and is built again", {
+  #open(): MemoryIndex {
+    if (this.#index) return this.#index;
+    const index = new MemoryIndex(this.#options.path);
+    this.#index = index;
+    this.#indexTrouble = "";
+    if (index.rebuilt === undefined || index.rebuilt === "missing") return index;
+    this.#options.log.warn("a memory index is built again", {
       workspace: this.#options.workspace,
-      error: String(error),
+      reason: index.rebuilt,
     });
-    this.#index.rebuild();
+    // Until the node's files are in it, nothing that it does not hold means anything.
+    this.#indexTrouble = "rebuilding";
+    return index;
+  }
+
+  /** What a failed use of the index file comes to: a damaged one is begun again, any other is tried again later. */
+  #meetTrouble(error: unknown): void {
+    const { log, workspace } = this.#options;
     this.#isVerified = false;
-    this.#requestCompare();
+    this.#indexTrouble = "index_unavailable";
+    log.error("a memory index cannot be used", { workspace, error: String(error) });
+    if (!isDamage(error) || !this.#index) return;
+    try {
+      this.#index.rebuild();
+      this.#indexTrouble = "rebuilding";
+    } catch (again) {
+      this.#index = undefined;
+      log.error("a memory index cannot be built again", { workspace, error: String(again) });
+    }
   }
 
   #requestCompare(): void {
@@ -179,11 +208,11 @@ export class WorkspaceIndex implements AsyncDisposable {
       clock: this.#options.clock,
       onCompare: () => this.#requestCompare(),
       onChanged: (path) => {
-        this.#changed.add(path);
+        this.#writer.changed.add(path);
         this.#wake.resolve();
       },
       onTrouble: (fault) => {
-        this.#trouble = fault === undefined ? "" : "watch_unavailable";
+        this.#watchTrouble = fault === undefined ? "" : "watch_unavailable";
         if (fault) this.#options.log.warn("the watch of memory files is unavailable", { code: fault.code });
       },
     });
@@ -199,7 +228,8 @@ export class WorkspaceIndex implements AsyncDisposable {
   async #sync(call: NodeCall): Promise<void> {
     const backoff = createBackoff({ firstMs: 200, maxMs: 15_000 });
     for (;;) {
-      if (!this.#mustCompare && this.#changed.size === 0) await raceSignal(this.#wake.promise, call.signal);
+      if (!this.#mustCompare && this.#writer.changed.size === 0)
+        await raceSignal(this.#wake.promise, call.signal);
       this.#wake = Promise.withResolvers();
       try {
         await this.#syncOnce(call);
@@ -208,106 +238,36 @@ export class WorkspaceIndex implements AsyncDisposable {
         call.signal.throwIfAborted();
         this.#failSync(error);
         await this.#options.clock.sleep(backoff.next(), { signal: call.signal });
-        this.#requestCompare();
       }
     }
   }
 
   async #syncOnce(call: NodeCall): Promise<void> {
-    const barriers = this.#mustCompare ? this.#barriers.splice(0) : [];
+    const isComparison = this.#mustCompare;
+    const barriers = isComparison ? this.#barriers.splice(0) : [];
     let isEqual = false;
     try {
+      const index = this.#open();
       const startedMs = this.#options.clock.now();
-      const wasCompared = this.#mustCompare;
-      if (wasCompared) {
+      if (isComparison) {
         this.#mustCompare = false;
-        await this.#compare(await listMemoryFiles(call), call.signal);
+        await this.#writer.compare(index, await listMemoryFiles(call), call.signal);
       }
-      await this.#readChanged(call);
-      isEqual = wasCompared;
-      this.#isVerified ||= wasCompared;
-      if (this.#isVerified) this.#index.setVerified(startedMs);
+      await this.#writer.readChanged(index, call);
+      isEqual = isComparison;
+      this.#isVerified ||= isComparison;
+      if (isComparison) this.#indexTrouble = "";
+      if (this.#isVerified) index.setVerified(startedMs);
     } finally {
-      for (const barrier of barriers) barrier.done.resolve(isEqual);
+      for (const barrier of barriers) barrier.resolve(isEqual);
     }
   }
 
   #failSync(error: unknown): void {
     this.#isVerified = false;
     this.#mustCompare = true;
-    if (isFault(error)) this.#options.log.warn("memory files could not be compared", { code: error.code });
-    else this.#rebuild(error);
-  }
-
-  async #compare(listing: MemoryListing, signal: AbortSignal): Promise<void> {
-    for (const path of this.#index.files.keys()) {
-      if (listing.files.has(path) || listing.skipped.has(path)) continue;
-      this.#remove(path);
-      await this.#breathe(signal);
-    }
-    for (const [path, fault] of listing.skipped) {
-      this.#putFault(path, fault, "skipped");
-      await this.#breathe(signal);
-    }
-    for (const [path, file] of listing.files) {
-      const known = this.#index.files.get(path);
-      if (known?.digest !== file.digest) this.#changed.add(path);
-    }
-  }
-
-  async #readChanged(call: NodeCall): Promise<void> {
-    const paths = [...this.#changed];
-    const readNext = async (): Promise<void> => {
-      for (let path = paths.pop(); path !== undefined; path = paths.pop()) {
-        // Taken off first: a change that is told while the file is read puts it back on.
-        this.#changed.delete(path);
-        try {
-          await this.#readOne(call, path);
-        } catch (error) {
-          this.#changed.add(path);
-          throw error;
-        }
-        await this.#breathe(call.signal);
-      }
-    };
-    const ends = await Promise.allSettled(Array.from({ length: readsAtOnce }, readNext));
-    for (const end of ends) if (end.status === "rejected") throw end.reason;
-  }
-
-  /** Lets others have their turn when this one was long. */
-  async #breathe(signal: AbortSignal): Promise<void> {
-    if (performance.now() - this.#turnBeganAt < longestTurnMs) return;
-    await this.#options.clock.sleep(0, { signal });
-    this.#turnBeganAt = performance.now();
-  }
-
-  async #readOne(call: NodeCall, path: string): Promise<void> {
-    try {
-      const answer = await readMemoryFile(call, path, this.#options.clock);
-      call.signal.throwIfAborted();
-      if (!answer) return this.#remove(path);
-      const sizeBytes = Buffer.byteLength(answer.text);
-      this.#index.put(path, { digest: answer.digest, sizeBytes, fault: undefined }, toChunks(answer.text));
-      this.#options.onChange();
-    } catch (error) {
-      call.signal.throwIfAborted();
-      if (!isFault(error)) throw error;
-      this.#putFault(path, error, "failed");
-    }
-  }
-
-  #putFault(path: string, fault: Fault, kind: "skipped" | "failed"): void {
-    // A failed file has no digest here, so the next comparison finds it different and reads it again.
-    const known = this.#index.files.get(path);
-    if (known?.fault?.code === fault.code && known.fault.message === fault.message) return;
-    const json = { ...toFaultJson(faultFromError(fault)), retryable: kind === "failed" };
-    this.#index.put(path, { digest: "", sizeBytes: 0, fault: json }, []);
-    this.#options.onChange();
-  }
-
-  #remove(path: string): void {
-    if (!this.#index.files.has(path)) return;
-    this.#index.remove(path);
-    this.#options.onChange();
+    if (!isFault(error)) return this.#meetTrouble(error);
+    const { log, workspace } = this.#options;
+    log.warn("memory files could not be compared", { workspace, code: error.code });
   }
 }

@@ -49,12 +49,12 @@ export interface TestCatalogue {
   readonly catalogue: SkillCatalogue;
   readonly links: DirectLinks;
   /** Links the node `id` (its alias too unless one is given) and reads what it publishes. */
-  publish(
+  readonly publish: (
     node: { readonly id: string; readonly alias?: string },
     skills: readonly Published[],
-  ): Promise<LiveLink>;
+  ) => Promise<LiveLink>;
   /** The node goes away. */
-  withdraw(id: string, reason?: "node_offline" | "revoked"): void;
+  readonly withdraw: (id: string, reason?: "node_offline" | "revoked") => void;
 }
 
 /** Makes a catalogue over these assignments. */
