@@ -1,7 +1,6 @@
 import type { Kysely } from "kysely";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
-import { restoreHint } from "./fault-from-sqlite.ts";
 import { migrations, type Migration } from "./migrations.ts";
 import type { Tables } from "./tables.ts";
 
@@ -22,19 +21,7 @@ export async function createSchemaTable(db: Kysely<Tables>): Promise<void> {
     .execute();
 }
 
-/**
- * The number of a store's schema. A store without one is damaged or none of ours: `INTEGRITY_FAILURE`, never an empty
- * one. 0 only for a store that `createSchemaTable` was just run on.
- */
-export async function readSchema(db: Kysely<Tables>): Promise<number> {
-  const tables = await db.introspection.getTables();
-  if (!tables.some((table) => table.name === "schema_versions")) {
-    throw new Fault("INTEGRITY_FAILURE", "state.db holds no schema number", {
-      retryable: false,
-      details: { path: "state.db" },
-      hint: restoreHint,
-    });
-  }
+async function readSchema(db: Kysely<Tables>): Promise<number> {
   const row = await db
     .selectFrom("schema_versions")
     .select((columns) => columns.fn.max("version").as("version"))

@@ -110,10 +110,11 @@ function openDatabase(file: string, clock: Clock, journal: "wal" | "delete" = "d
   try {
     const database = new DatabaseSync(file, { enableForeignKeyConstraints: true, timeout: 5_000 });
     try {
+      // Looked at before anything is set: setting the journal writes into a file that is empty.
+      if (journal === "wal") checkWhole(database);
       database.exec(
         `PRAGMA journal_mode = ${journal}; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;`,
       );
-      checkPages(database);
     } catch (error) {
       database.close();
       throw error;
@@ -124,11 +125,12 @@ function openDatabase(file: string, clock: Clock, journal: "wal" | "delete" = "d
   }
 }
 
-/** Finds damage at the start rather than in the middle of a change. */
-function checkPages(database: DatabaseSync): void {
+/** Finds damage at the start rather than in the middle of a change, and a store that was emptied. */
+function checkWhole(database: DatabaseSync): void {
   const found = Object.values(database.prepare("PRAGMA quick_check(1)").get() ?? {})[0];
-  if (found === "ok") return;
-  throw new Fault("INTEGRITY_FAILURE", "state.db is damaged", {
+  const table = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'schema_versions'").get();
+  if (found === "ok" && table) return;
+  throw new Fault("INTEGRITY_FAILURE", table ? "state.db is damaged" : "state.db holds no schema number", {
     retryable: false,
     details: { path: fileName },
     hint: restoreHint,

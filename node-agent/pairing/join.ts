@@ -85,7 +85,7 @@ export async function joinGateway(options: JoinOptions): Promise<JoinOutcome> {
   const before = await findIdentity(options.dir);
   if (before && (options.existing ?? "refuse") === "refuse") throw alreadyPaired(before);
   const keyPem = await keyOnDisk(options, before);
-  const answer = await enrolAnywhere(code, { ...options, request: await createCertificateRequest(keyPem) });
+  const answer = await enrolKey(code, options, keyPem);
   checkAnswer(answer, { code, keyPem });
   const identity = await saveIdentity(options.dir, {
     gateway: { id: answer.nodeId, alias: answer.alias, addresses: code.addresses, pin: code.pin },
@@ -114,12 +114,15 @@ function alreadyPaired(identity: NodeIdentity): Fault {
 async function keyOnDisk(options: JoinOptions, before: NodeIdentity | undefined): Promise<string> {
   const stage = joiningFolder(options.dir);
   const path = join(stage, identityFiles.key);
+  const present = options.existing === "same_key" ? before?.keyPem : undefined;
   const kept = await readPrivateFile(path);
-  if (kept && isUsableKey(kept.text) && options.existing !== "same_key") return kept.text;
+  if (kept && isUsableKey(kept.text) && (present ? kept.text === present : kept.text !== before?.keyPem)) {
+    return kept.text;
+  }
   await makePrivateFolder(options.dir);
   await removePrivate(stage);
   await makePrivateFolder(stage);
-  const keyPem = before && options.existing === "same_key" ? before.keyPem : await createKeyPem();
+  const keyPem = present ?? (await createKeyPem());
   await writePrivateFile(path, keyPem);
   return keyPem;
 }
@@ -129,6 +132,16 @@ function isUsableKey(keyPem: string): boolean {
     return publicKeyOf(keyPem).length > 0;
   } catch {
     return false;
+  }
+}
+
+async function enrolKey(code: JoinCode, options: JoinOptions, keyPem: string): Promise<PairingEnrolResponse> {
+  try {
+    return await enrolAnywhere(code, { ...options, request: await createCertificateRequest(keyPem) });
+  } catch (error) {
+    // A key that was revoked is good for nothing: the next join makes another.
+    if (isFault(error, "IDENTITY_REVOKED")) await removePrivate(joiningFolder(options.dir));
+    throw error;
   }
 }
 

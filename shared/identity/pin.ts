@@ -1,4 +1,4 @@
-import { createHash, X509Certificate } from "node:crypto";
+import { createHash, type X509Certificate } from "node:crypto";
 import { Fault } from "../fault/fault.ts";
 
 declare const pin: unique symbol;

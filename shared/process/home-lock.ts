@@ -38,34 +38,36 @@ const held = new Set<DatabaseSync>();
  * and `startedAt` of that process in the details. The caller disposes the lock.
  */
 export function lockHome(dir: string, options: HomeLockOptions): HomeLock {
-  const database = openLock(join(dir, "lock"), dir);
   const note = join(dir, "lock.json");
+  let database: DatabaseSync | undefined;
   try {
-    // A commit would give the lock back: the transaction stays open as long as the home is held.
-    database.exec("BEGIN EXCLUSIVE");
+    database = openLock(join(dir, "lock"));
     writeNote(note, options.program);
   } catch (error) {
-    database.close();
+    database?.close();
     throw isBusy(error) ? heldFault(readNote(note)) : faultFromErrno(error, `the lock of ${basename(dir)}`);
   }
-  held.add(database);
+  const lock = database;
+  held.add(lock);
   return {
     dir,
     [Symbol.dispose]: () => {
-      if (held.delete(database)) database.close();
+      if (held.delete(lock)) lock.close();
     },
   };
 }
 
-function openLock(path: string, dir: string): DatabaseSync {
+function openLock(path: string): DatabaseSync {
+  closeSync(openSync(path, "a", 0o600));
+  chmodSync(path, 0o600);
+  const database = new DatabaseSync(path, { timeout: 0 });
   try {
-    closeSync(openSync(path, "a", 0o600));
-    chmodSync(path, 0o600);
-    const database = new DatabaseSync(path, { timeout: 0 });
-    database.exec("PRAGMA journal_mode = OFF");
+    // A commit would give the lock back: the transaction stays open as long as the home is held.
+    database.exec("PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE");
     return database;
   } catch (error) {
-    throw faultFromErrno(error, `the lock of ${basename(dir)}`);
+    database.close();
+    throw error;
   }
 }
 

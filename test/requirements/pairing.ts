@@ -56,4 +56,44 @@ export const pairing = [
     id: "pairing.code-damaged",
     says: "A code with one character changed, dropped or added is refused with `INVALID_ARGUMENT`, `details.field` = `code`, exit 2, before any address is dialled.",
   },
+  {
+    id: "pairing.join-enrols",
+    says: "`fairlead node join CODE` with a fresh code creates the key, enrols, saves the identity and prints `ready`; `fairlead nodes ls --json` then lists the machine as `online` under the alias of the invite.",
+  },
+  {
+    id: "pairing.identity-private",
+    says: "The identity folder has mode 0700 and its files 0600 whatever the umask; `node run` with a key that others can read ends with `POLICY_DENIED`, `details.side` = `node`, exit 3, and the `chmod` that repairs it as hint.",
+  },
+  {
+    id: "pairing.invite-command-works",
+    says: "The command that `fairlead invite` prints, pasted unchanged on another home, joins that home; with `--json` the invite gives `code`, `command`, `expiresAt` and `uses`.",
+  },
+  {
+    id: "pairing.code-on-stdin",
+    says: "`fairlead node join -` reads the code from stdin, and after the join the code's secret is in no argument list, log line, audit record or file of either home.",
+  },
+  {
+    id: "pairing.exports-from-first-link",
+    says: "`fairlead node join CODE --workspace app=DIR` shows workspace `app` in `fairlead workspaces ls --json` no later than the line `ready`.",
+  },
+  {
+    id: "pairing.invite-bad-input",
+    says: "`fairlead invite` with `--uses 0`, a negative `--ttl` or a malformed `--label` exits 2, with an unknown `--profile` 4, with an alias in use 6, and in none of these cases makes a code.",
+  },
+  {
+    id: "pairing.join-twice-refused",
+    says: "`node join` in a home whose identity is valid ends with `ALREADY_EXISTS`, exit 6, names the gateway and alias it belongs to, and changes neither the identity nor the code's uses.",
+  },
+  {
+    id: "pairing.revoke-offline-and-again",
+    says: "`nodes revoke` works on an offline node, by alias, id or id prefix, and revoking it again exits 0 and says since when it is revoked.",
+  },
+  {
+    id: "pairing.leave-erases",
+    says: "`fairlead node leave` ends the link, revokes the node at the gateway and erases key and certificate, and leaves exported folders and their configuration untouched; with the gateway unreachable it erases the identity all the same, exits 7 and prints the `nodes revoke` command for an administrator.",
+  },
+  {
+    id: "pairing.gateway-unreachable-at-join",
+    says: "A join to addresses where nobody answers ends within 25 s with `GATEWAY_UNREACHABLE`, exit 5, lists each address with its cause, and leaves the code usable.",
+  },
 ] as const;
