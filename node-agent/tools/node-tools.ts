@@ -124,9 +124,13 @@ async function* callTool(
   const name = given?.name ?? "";
   const found = parts.published.get(name);
   if (!found) {
-    throw new Fault("NOT_FOUND", `this machine publishes no tool ${JSON.stringify(name.slice(0, 64))}`, {
-      details: { side: "node", tool: name.slice(0, 64) },
-    });
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `this machine publishes no tool ${JSON.stringify(name.slice(0, 64))}`,
+      {
+        details: { field: "name", side: "node", tool: name.slice(0, 64) },
+      },
+    );
   }
   if (parts.once !== (found.tool.callClass === "at_most_once")) {
     throw new Fault(

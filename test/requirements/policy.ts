@@ -1,5 +1,6 @@
 /** The promises of `policy` that the tests prove: `{ id: "policy.some-id", says: "the whole sentence" }`. */
 export const policy = [
+  // no such promise policy.some-id
   {
     id: "policy.deny-beats-allow",
     says: "Within one layer deny beats allow, and the removal record names the deny rule.",
@@ -15,5 +16,21 @@ export const policy = [
   {
     id: "policy.patterns",
     says: "Entries match canonical names without regard to case, `*` is the only wildcard, and `devbox__*` means every tool of that node.",
+  },
+  {
+    id: "policy.approval-bound-to-content",
+    says: "An approval covers a hash of tool, schema digest, node, session and final arguments, checked at the effect; one changed byte in any of them fails with `APPROVAL_REQUIRED` and executes nothing.",
+  },
+  {
+    id: "policy.approval-decided-once",
+    says: "Of 20 simultaneous different answers exactly one is stored; repeating it succeeds, another one is `CONFLICT` with the stored decision and decider, and an unknown id is `NOT_FOUND`.",
+  },
+  {
+    id: "policy.approval-abort",
+    says: "Aborting a call that waits ends the wait at once with `CANCELLED`, whatever the type of the reason, marks the approval cancelled, and leaves no listener behind; a later allow executes nothing.",
+  },
+  {
+    id: "policy.approval-timeout",
+    says: "An approval unanswered for 120 s ends with `APPROVAL_EXPIRED`; a request may set less or up to 10 min, more is capped, and the time is independent of the call's and run's own deadlines.",
   },
 ] as const;
