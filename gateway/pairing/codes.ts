@@ -22,7 +22,7 @@ export interface InviteRequest {
 }
 
 /** How long a code lives when nothing else is said. */
-export const defaultCodeTtlMs = 600_000;
+const defaultCodeTtlMs = 600_000;
 const maxCodeTtlMs = 30 * 86_400_000;
 const maxUses = 10_000;
 // A machine that never got its answer may ask again with a code that ended long ago.
@@ -102,7 +102,7 @@ function checkedProfile(profile: string): string {
 }
 
 /** What is kept of a secret. It is random, so a plain digest gives nothing away. */
-export function hashSecret(secret: Uint8Array): string {
+function hashSecret(secret: Uint8Array): string {
   return createHash("sha256").update(secret).digest("hex");
 }
 

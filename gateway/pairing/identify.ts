@@ -8,7 +8,7 @@ import { revokedFault } from "./nodes-repository.ts";
 import type { NodeRecord, Nodes } from "./nodes.ts";
 
 /** How long a lapsed certificate may still be renewed. */
-export const lapsedRenewalMs: number = 90 * 86_400_000;
+const lapsedRenewalMs = 90 * 86_400_000;
 
 /** What judging a certificate needs. */
 export interface IdentifyDeps {

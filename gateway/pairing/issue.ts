@@ -14,9 +14,9 @@ import { loadX509 } from "../../shared/identity/x509.ts";
 const dayMs = 86_400_000;
 
 /** How long a node's certificate is valid. */
-export const nodeCertificateMs: number = 7 * dayMs;
+const nodeCertificateMs = 7 * dayMs;
 /** How long a server certificate is valid. */
-export const serverCertificateMs: number = 365 * dayMs;
+const serverCertificateMs = 365 * dayMs;
 const authorityCertificateMs = 20 * 365 * dayMs;
 
 // Clocks differ: a certificate is valid a little before it was made, and its whole time counts from there.

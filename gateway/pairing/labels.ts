@@ -1,9 +1,7 @@
 import { Fault } from "../../shared/fault/fault.ts";
 
-/** Most characters of a label's name and of its value. */
-export const maxLabelLength = 63;
 /** Most labels of one node. */
-export const maxLabels = 64;
+const maxLabels = 64;
 
 const nameShape = /^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/;
 const valueShape = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$/;

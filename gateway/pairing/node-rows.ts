@@ -26,7 +26,7 @@ export function toNodeRecord(row: NodesTable): NodeRecord {
 }
 
 /** Labels as the store keeps them. */
-export function readLabels(json: string): Readonly<Record<string, string>> {
+function readLabels(json: string): Readonly<Record<string, string>> {
   const labels: unknown = JSON.parse(json);
   if (typeof labels !== "object" || labels === null) return {};
   return Object.fromEntries(

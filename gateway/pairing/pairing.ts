@@ -11,7 +11,7 @@ import { createInvite, type Invite } from "./invite.ts";
 import { createNodes } from "./nodes-repository.ts";
 import type { NodeRecord, Nodes } from "./nodes.ts";
 import { createPairingService } from "./pairing-service.ts";
-import { openServerCertificate, type ServerTls } from "./server-certificate.ts";
+import { keepServerCertificate, openServerCertificate, type ServerTls } from "./server-certificate.ts";
 import { createWrongSecrets } from "./wrong-secrets.ts";
 
 /** What `createPairing` takes. */
@@ -27,6 +27,8 @@ export interface PairingOptions {
   readonly protocol?: ProtocolWindow;
   /** Ends the link of a node that left by itself. */
   readonly onLeft?: (node: NodeRecord) => Promise<void>;
+  /** Gets the server certificate that takes the place of one that would soon end; show it to connections to come. */
+  readonly onServerCertificate?: (tls: ServerTls) => void;
   readonly clock?: Clock;
 }
 
@@ -55,9 +57,15 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
   const { store, home, clock = systemClock } = options;
   const authority = await openAuthority({ store, home, clock });
   const hosts = [...new Set([...thisMachine, ...(options.hosts ?? [])])];
-  const tls = await openServerCertificate(authority, { home, hosts, now: clock.now() });
   const nodes = createNodes(store, clock);
   const scope = new Scope("pairing");
+  const tls = await openServerCertificate(authority, { home, hosts, now: clock.now() });
+  scope.spawn("server certificate", (signal) =>
+    keepServerCertificate(
+      { authority, home, hosts, clock, shown: tls, onChanged: options.onServerCertificate },
+      signal,
+    ),
+  );
   const service = createPairingService({
     store,
     authority,
@@ -65,7 +73,8 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
     nodes,
     wrongSecrets: createWrongSecrets(clock),
     protocol: options.protocol ?? protocolWindow,
-    onLeft: (node) => scope.spawn("leave", async () => await options.onLeft?.(node)),
+    // The node is revoked already; a link that will not end must not take the rest of pairing with it.
+    onLeft: (node) => scope.spawn("leave", async () => await options.onLeft?.(node).catch(() => undefined)),
   });
   return {
     pin: authority.pin,

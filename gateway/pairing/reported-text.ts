@@ -1,5 +1,5 @@
 /** Most characters kept of a text that a machine says about itself. */
-export const maxReportedCharacters = 200;
+const maxReportedCharacters = 200;
 
 const controls = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 

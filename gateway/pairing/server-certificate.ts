@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import { join } from "node:path";
 import { tryReadCertificate } from "../../shared/identity/node-name.ts";
 import { readPrivateFile, writePrivateFile } from "../../shared/identity/private-files.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { Authority } from "./authority.ts";
 import { issueServerCertificate, type KeyAndCertificate } from "./issue.ts";
 
@@ -27,6 +28,7 @@ export interface ServerCertificateOptions {
 }
 
 const renewBeforeMs = 30 * 86_400_000;
+const betweenLooksMs = 86_400_000;
 const fileName = "server.pem";
 
 /**
@@ -44,6 +46,33 @@ export async function openServerCertificate(
   const made = await issueServerCertificate(authority, options);
   await writePrivateFile(path, made.keyPem + made.certificatePem);
   return toTls(made, authority);
+}
+
+/** What `keepServerCertificate` takes. */
+export interface KeepOptions {
+  readonly authority: Authority;
+  readonly home: string;
+  readonly hosts: readonly string[];
+  readonly clock: Clock;
+  /** What is shown at the beginning. */
+  readonly shown: ServerTls;
+  /** Gets what is to be shown from now on. */
+  readonly onChanged: ((tls: ServerTls) => void) | undefined;
+}
+
+/** Looks once a day whether the server certificate would soon end, until the signal aborts, which it rejects with. */
+export async function keepServerCertificate(options: KeepOptions, signal: AbortSignal): Promise<never> {
+  const { authority, home, hosts, clock } = options;
+  for (let shown = options.shown.certificatePem; ;) {
+    await clock.sleep(betweenLooksMs, { signal });
+    // A disk that fails today is asked again tomorrow, a month before it matters.
+    const next = await openServerCertificate(authority, { home, hosts, now: clock.now() }).catch(
+      () => undefined,
+    );
+    if (next === undefined || next.certificatePem === shown) continue;
+    shown = next.certificatePem;
+    options.onChanged?.(next);
+  }
 }
 
 function toTls(pair: KeyAndCertificate, authority: Authority): ServerTls {

@@ -2,7 +2,7 @@ import { Fault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 
 /** Most wrong secrets from one address within a minute. */
-export const maxWrongSecrets = 100;
+const maxWrongSecrets = 100;
 const windowMs = 60_000;
 const maxAddresses = 10_000;
 

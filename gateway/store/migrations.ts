@@ -14,9 +14,6 @@ export const migrations: readonly Migration[] = [
   { version: 2, up: addDecisions },
 ];
 
-/** The schema that this version writes. */
-export const currentSchema = 2;
-
 async function createIdentities(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .createTable("nodes")

@@ -44,7 +44,7 @@ export interface NodeIdentity {
 export const identityFiles = { key: "key.pem", certificate: "cert.pem", gateway: "gateway.json" } as const;
 
 /** Where a node's identity lies in its folder. */
-export function identityFolder(dir: string): string {
+function identityFolder(dir: string): string {
   return join(dir, "identity");
 }
 

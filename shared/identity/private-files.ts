@@ -7,7 +7,7 @@ import { Fault } from "../fault/fault.ts";
 /** Mode of a file that only its owner may read. */
 export const privateFileMode = 0o600;
 /** Mode of a folder that only its owner may enter. */
-export const privateFolderMode = 0o700;
+const privateFolderMode = 0o700;
 
 const maxPrivateFileBytes = 1_048_576;
 

@@ -12,7 +12,7 @@ export interface StorePlace extends AsyncDisposable {
 }
 
 /** A node's row for tests. */
-export function nodeRow(id: string, more: Partial<NodesTable> = {}): NodesTable {
+function nodeRow(id: string, more: Partial<NodesTable> = {}): NodesTable {
   return {
     id,
     alias: `alias-${id}`,

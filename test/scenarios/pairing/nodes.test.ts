@@ -1,5 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
+import type { ServerTls } from "../../../gateway/pairing/server-certificate.ts";
+import { judgeGateway } from "../../../node-agent/pairing/gateway-peer.ts";
 import { loadIdentity, type NodeIdentity } from "../../../node-agent/pairing/identity.ts";
 import { leaveGateway } from "../../../node-agent/pairing/leave.ts";
 import { renewalTime, startRenewal, type RenewalState } from "../../../node-agent/pairing/renew.ts";
@@ -227,4 +229,23 @@ test("a node that leaves is revoked, its link is ended, and its identity is gone
   expect(left).toEqual(["devbox"]);
   expect((await gateway.pairing.nodes.find(identity.nodeId))?.revokedAt).toBeDefined();
   expect(await home.entries()).toEqual(["node"]);
+});
+
+test("a gateway that runs for a year shows a new server certificate a month before the old one ends", async () => {
+  const clock = new ManualClock(Date.now());
+  const shown: ServerTls[] = [];
+  await using gateway = await startPairingGateway({
+    clock,
+    onServerCertificate: (tls) => void shown.push(tls),
+  });
+  const first = new X509Certificate(gateway.pairing.tls.certificatePem);
+  for (let day = 0; day < 335; day += 1) await clock.advance(dayMs);
+  expect(shown).toEqual([]);
+  await expect.poll(async () => (await clock.advance(dayMs), shown.length)).toBe(1);
+  const [tls] = shown;
+  const next = new X509Certificate(tls?.certificatePem ?? "");
+  const authority = new X509Certificate(tls?.authorityPem ?? "");
+  expect(next.publicKey.equals(first.publicKey)).toBe(false);
+  expect(clock.now()).toBeLessThan(first.validToDate.getTime());
+  expect(judgeGateway({ pin: gateway.pairing.pin, clock }, [next.raw, authority.raw])).toBeUndefined();
 });

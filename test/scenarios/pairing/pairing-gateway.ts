@@ -18,6 +18,7 @@ export interface PairingGatewayOptions {
   readonly advertised?: readonly string[];
   readonly clock?: Clock;
   readonly onLeft?: NonNullable<PairingOptions["onLeft"]>;
+  readonly onServerCertificate?: NonNullable<PairingOptions["onServerCertificate"]>;
 }
 
 /** The gateway's side of pairing with a real store and a real TLS port. */
@@ -45,6 +46,7 @@ export async function startPairingGateway(options: PairingGatewayOptions = {}): 
       home: dir,
       advertised: () => options.advertised ?? addresses,
       ...(options.onLeft ? { onLeft: options.onLeft } : {}),
+      ...(options.onServerCertificate ? { onServerCertificate: options.onServerCertificate } : {}),
       ...clock,
     }),
   );
