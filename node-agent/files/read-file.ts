@@ -9,7 +9,7 @@ import { parseRequestPath, toCount, toWireEntry, toWireSource } from "./wire.ts"
 type Response = MessageInitShape<typeof FilesReadResponseSchema>;
 
 /** One chunk on the wire. */
-export const chunkBytes: number = 256 * 1024;
+const chunkBytes = 256 * 1024;
 
 /** `Files.Read`: header, chunks, trailer. The file that was opened is the one that is sent. */
 export async function* readFile(

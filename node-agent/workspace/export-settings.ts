@@ -24,7 +24,7 @@ export interface ExportSettings {
 }
 
 /** What no export shows unless its settings say so: secrets by their usual names. */
-export const deniedByDefault: readonly string[] = [
+const deniedByDefault: readonly string[] = [
   "**/.ssh/**",
   "**/.gnupg/**",
   "**/*.pem",
@@ -38,7 +38,7 @@ export const deniedByDefault: readonly string[] = [
 ];
 
 /** What no export lets change unless its settings say so. */
-export const notWrittenByDefault: readonly string[] = ["**/.git/**"];
+const notWrittenByDefault: readonly string[] = ["**/.git/**"];
 
 /** The deny globs in force: the built-in ones but those taken out, then the settings' own. */
 export interface DenyLists {

@@ -1,6 +1,11 @@
 import { Fault } from "../../shared/fault/fault.ts";
 import { createGlobSet, type GlobSet } from "../../shared/names/glob.ts";
-import { findDenyingItself, judgePath, type PathDecision } from "../../shared/names/path-rules.ts";
+import {
+  findDeadDenials,
+  findDenyingItself,
+  judgePath,
+  type PathDecision,
+} from "../../shared/names/path-rules.ts";
 import { isBeneath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { type ExportSettings, resolveDeny } from "./export-settings.ts";
 
@@ -38,6 +43,7 @@ export function createFilePolicy(settings: ExportSettings, options: FilePolicyOp
     createGlobSet(patterns, { foldCase, field });
   const denyAll = compile(lists.all.map(compose), "deny");
   const denyChanges = compile([...lists.all, ...lists.changes].map(compose), "deny");
+  requireAlive(denyChanges);
   const readRules = { deny: denyAll, ask: "off", allow: compile(settings.read, "read") } as const;
   const changeRules = { deny: denyChanges, ask: "off", allow: compile(settings.write, "write") } as const;
   const closed = options.closed ?? [];
@@ -64,6 +70,16 @@ export function createFilePolicy(settings: ExportSettings, options: FilePolicyOp
       findDenyingItself(denyAll, path) === undefined &&
       (readsAll || readRules.allow.find(path) !== undefined),
   };
+}
+
+/** Each deny is tried against what it must catch: one that does not deny must not be taken for one that does. */
+function requireAlive(deny: GlobSet): void {
+  const [dead] = findDeadDenials(deny);
+  if (!dead) return;
+  throw new Fault("INVALID_ARGUMENT", `the deny glob ${dead.pattern} does not deny what it seems to`, {
+    details: { field: "deny", rule: dead.pattern },
+    hint: "write it in a simpler form, without ranges in braces",
+  });
 }
 
 const compose = (pattern: string): string => pattern.normalize("NFC");

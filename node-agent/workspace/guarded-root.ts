@@ -183,8 +183,7 @@ class PolicedRoot implements GuardedRoot {
   }
 
   #hide(more: HideRule | undefined): HideRule {
-    const { policy } = this.#guard();
-    return (path, kind) => !policy.isListed(path) || (more?.(path, kind) ?? false);
+    return (path, kind) => !this.#guard().policy.isListed(path) || (more?.(path, kind) ?? false);
   }
 
   #limit(maxBytes: number | undefined): { readonly maxBytes?: number } {

@@ -35,7 +35,7 @@ declare const workspaceName: unique symbol;
 export type WorkspaceName = string & { readonly [workspaceName]: true };
 
 /** Most characters of a workspace's name. */
-export const maxWorkspaceNameLength = 63;
+const maxWorkspaceNameLength = 63;
 
 /**
  * `text` as the name of a workspace: 1 to 63 letters, digits, dots, hyphens and underscores, a letter or digit first.

@@ -26,6 +26,8 @@ export interface Glob {
   covers(path: WorkspacePath): boolean;
   /** Whether `path` itself is meant, whatever is said of the folders above it: for walks that saw those before. */
   meansItself(path: WorkspacePath): boolean;
+  /** A path that the pattern must mean, made from its text alone: for trying whether it does. */
+  readonly sample: string;
   /** The folder in which the wildcards and braces begin; the whole path when there are none. */
   readonly base: string;
 }
@@ -48,7 +50,15 @@ export function createGlob(pattern: string, options: GlobOptions = {}): Glob {
     return false;
   };
   const matches = isDeep ? covers : meansItself;
-  return { pattern, isBare, matches, covers, meansItself, base: findBase(trimmed) };
+  return {
+    pattern,
+    isBare,
+    matches,
+    covers,
+    meansItself,
+    sample: findSample(trimmed),
+    base: findBase(trimmed),
+  };
 }
 
 const anything = /^/;
@@ -134,4 +144,18 @@ function findBase(pattern: string): string {
     names.push(name.replaceAll(/\\(.)/gs, "$1"));
   }
   return names.join("/");
+}
+
+/** The first alternative of each brace, the first of each range, and something for each wildcard. */
+function findSample(pattern: string): string {
+  let sample = "";
+  const depths: boolean[] = [];
+  for (const [unit] of pattern.matchAll(/\\.|\*+|\.\.|./gsu)) {
+    const isSkipped = depths.at(-1) === true;
+    if (unit === "{") depths.push(isSkipped);
+    else if (unit === "}") depths.pop();
+    else if ((unit === "," || unit === "..") && depths.length > 0) depths[depths.length - 1] = true;
+    else if (!isSkipped) sample += /^[*?]/.test(unit) ? "x" : unit.replace(/^\\(?=.)/s, "");
+  }
+  return sample;
 }

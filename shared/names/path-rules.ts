@@ -68,6 +68,17 @@ function firstForm(path: WorkspacePath, find: (form: WorkspacePath) => Glob | un
   return find(composed) ?? find(trimmed);
 }
 
+/** The deny globs that do not deny what their own text says they must: a set that holds one is not to be trusted. */
+export function findDeadDenials(deny: GlobSet): readonly Glob[] {
+  return deny.globs.filter((glob) => {
+    const { sample } = glob;
+    const paths = sample === "" ? [sample, "x"] : [sample, `${sample}/x`, sample.normalize("NFD")];
+    const denies = (path: string): boolean =>
+      firstForm(path as WorkspacePath, (form) => (glob.covers(form) ? glob : undefined)) !== undefined;
+    return !paths.every(denies);
+  });
+}
+
 /** The allow glob that shares most with the path: for telling people why theirs did not match. */
 function findNearest(allow: GlobSet, path: WorkspacePath): Glob | undefined {
   let nearest: Glob | undefined;

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Alias, WorkspaceName } from "./alias.ts";
 
 /** Most characters of a name that a session sees. */
-export const maxPublishedNameLength = 64;
+const maxPublishedNameLength = 64;
 
 /** What a published name is made of. */
 export interface PublishedNameParts {

@@ -1,6 +1,5 @@
 import { isUtf8 } from "node:buffer";
 import { Fault } from "../fault/fault.ts";
-import { compareByUtf8 } from "./byte-order.ts";
 
 declare const workspacePath: unique symbol;
 
@@ -122,11 +121,6 @@ export function relativePath(path: WorkspacePath, folder: WorkspacePath): Worksp
 /** `path` and every folder above it, from itself up to the root. */
 export function* pathAndParents(path: WorkspacePath): Generator<WorkspacePath> {
   for (let at: WorkspacePath | undefined = path; at !== undefined; at = parentPath(at)) yield at;
-}
-
-/** The order of paths: by their UTF-8 bytes. */
-export function comparePaths(a: WorkspacePath, b: WorkspacePath): number {
-  return compareByUtf8(a, b);
 }
 
 /** The rules of Node's platform name (`process.platform`, or what a node reports). */

@@ -2,7 +2,7 @@ import { faultFromErrno } from "../fault/fault-from-errno.ts";
 import { Fault } from "../fault/fault.ts";
 
 /** A path as messages show it. */
-export function shown(path: string): string {
+function shown(path: string): string {
   return path === "" ? "the workspace's root" : path;
 }
 

@@ -9,6 +9,7 @@ import {
   readdirSync,
   readlinkSync,
 } from "node:fs";
+import { errnoOf } from "../../fault/fault-from-errno.ts";
 
 /**
  * Calls relative to an open folder. Node has no `openat`; on Linux `/proc/self/fd/N/name` is the same, since the kernel
@@ -96,6 +97,19 @@ export function reopenFolder(folder: Descriptor): Descriptor {
 /** Opens for reading the file that `entry` names: exactly that one, whatever its name leads to now. */
 export function openForReading(entry: Descriptor): number {
   return openSync(entry.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+}
+
+/**
+ * Opens what its folder has just listed as a file, for reading and without waiting; undefined for a link. What was
+ * opened must be looked at before it is read: it may be another thing by now.
+ */
+export function tryOpenFile(folder: Descriptor, name: string): number | undefined {
+  try {
+    return openSync(at(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  } catch (error) {
+    if (errnoOf(error) === "ELOOP") return undefined;
+    throw error;
+  }
 }
 
 /** Opens `folder` so that it can be synced. */

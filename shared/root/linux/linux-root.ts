@@ -1,4 +1,4 @@
-import { realpathSync, statfsSync, statSync } from "node:fs";
+import { type BigIntStats, realpathSync, statfsSync, statSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { pathChanged, rootFault } from "../refusals.ts";
@@ -55,6 +55,14 @@ export function openLinuxRoot(absolutePath: string, options: RootOptions): RootH
 function openRootFolder(absolutePath: string): Descriptor {
   try {
     return openTop(absolutePath);
+  } catch (error) {
+    throw rootFault(error, "the workspace's folder");
+  }
+}
+
+function statRootFolder(absolutePath: string): BigIntStats | undefined {
+  try {
+    return statSync(absolutePath, { bigint: true, throwIfNoEntry: false });
   } catch (error) {
     throw rootFault(error, "the workspace's folder");
   }
@@ -161,7 +169,7 @@ class LinuxRoot implements RootHandle {
   /** Each operation begins here: it looks whether the folder is still the one that its path names. */
   #use(): RootContext {
     if (this.#ending) throw closed();
-    const stats = statSync(this.#absolutePath, { bigint: true, throwIfNoEntry: false });
+    const stats = statRootFolder(this.#absolutePath);
     const { identity } = this.#standing;
     if (stats?.ino !== identity.inode || stats.dev !== identity.device) this.#replace();
     return this.#standing.context;

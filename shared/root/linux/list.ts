@@ -1,5 +1,5 @@
 import { Fault } from "../../fault/fault.ts";
-import { compareByUtf8 } from "../../names/byte-order.ts";
+import { compareByUtf8, sortByUtf8 } from "../../names/byte-order.ts";
 import { appendPath, maxPathBytes, type WorkspacePath } from "../../names/workspace-path.ts";
 import { rootFault } from "../refusals.ts";
 import type {
@@ -139,7 +139,7 @@ export function readNames(folder: Descriptor, path: WorkspacePath): NamedEntry[]
 function sortNames(names: readonly NamedEntry[], after: string | undefined): readonly ShownName[] {
   const shown = names.map((named) => ({ ...named, shown: showName(named.name) }));
   const rest = after === undefined ? shown : shown.filter((named) => compareByUtf8(named.shown, after) > 0);
-  return rest.toSorted((a, b) => compareByUtf8(a.shown, b.shown));
+  return sortByUtf8(rest, (named) => named.shown);
 }
 
 /** A name that cannot travel as text. */

@@ -17,7 +17,7 @@ export interface OpenedFile {
 }
 
 /** Opens the file at `path` beneath the root, in this turn; the caller closes the descriptor. */
-export function openBeneath(context: RootContext, path: WorkspacePath, options: OpenFileOptions): OpenedFile {
+function openBeneath(context: RootContext, path: WorkspacePath, options: OpenFileOptions): OpenedFile {
   using place = findPlace(context.start, path, "follow");
   announce(context, "open", path);
   using named = openPlace(place, path);

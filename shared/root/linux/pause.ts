@@ -7,7 +7,7 @@ export interface Pause {
 }
 
 /** How long one turn may last. */
-export const turnMs = 10;
+const turnMs = 10;
 
 /** A pause whose first turn begins now. */
 export function createPause(signal: AbortSignal | undefined): Pause {

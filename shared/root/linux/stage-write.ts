@@ -97,6 +97,8 @@ class Stage implements StagedFile {
   readonly #fd: number;
   /** The call that is running; a descriptor is never closed under it. */
   #busy: Promise<unknown> = Promise.resolve();
+  /** Why a write failed: what is on the disk is then not what was digested. */
+  #failure: Error | undefined;
   #state: "open" | "committing" | "ended" = "open";
 
   constructor({ context, target, parent, options }: StageParts) {
@@ -125,7 +127,9 @@ class Stage implements StagedFile {
       throw fileTooLarge(this.#target.path, maxBytes, position + chunk.length);
     }
     const writing = this.#writeAll(chunk, position);
-    this.#busy = writing.catch(() => undefined);
+    this.#busy = writing.catch((error: unknown) => {
+      this.#failure ??= error instanceof Error ? error : new Error("a write failed", { cause: error });
+    });
     // Digested while the bytes are on their way to the disk.
     this.#digester.update(chunk);
     await writing;
@@ -307,6 +311,7 @@ class Stage implements StagedFile {
   #requireOpen(): void {
     this.#context.signal.throwIfAborted();
     if (this.#state !== "open") throw new Error("the staged file was committed or discarded");
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

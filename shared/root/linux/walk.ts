@@ -1,7 +1,7 @@
-import { closeSync } from "node:fs";
+import { closeSync, fstatSync } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { Fault } from "../../fault/fault.ts";
-import { compareByUtf8 } from "../../names/byte-order.ts";
+import { compareByUtf8, sortByUtf8 } from "../../names/byte-order.ts";
 import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { hardlinkRefused, pathChanged, rootFault, unsupportedType } from "../refusals.ts";
 import type { Entry, WalkItem, WalkOptions } from "../root-handle.ts";
@@ -9,11 +9,10 @@ import { announce, isSameContent, isSameThing, type RootContext, toEntry } from 
 import {
   type Descriptor,
   type NamedEntry,
-  openEntry,
   openFolder,
-  openForReading,
   showName,
   statEntry,
+  tryOpenFile,
 } from "./descriptor.ts";
 import { judgeLink } from "./links.ts";
 import { notUtf8, pathTooLong, readNames } from "./list.ts";
@@ -22,7 +21,7 @@ import { createPause } from "./pause.ts";
 import { openFolderAt } from "./place.ts";
 
 /** Largest content that a walk reads along. */
-export const maxInlineBytes: number = 512 * 1024;
+const maxInlineBytes = 512 * 1024;
 /** Content of one batch: one buffer, used again for each. */
 const batchBytes = 2 * maxInlineBytes;
 const maxBatchItems = 4096;
@@ -169,7 +168,7 @@ class TreeWalk implements Disposable {
       if (named.kind === "folder" && this.#isWantedBelow(below))
         steps.push({ key: `${key}/`, named, isEntering: true });
     }
-    return steps.sort((a, b) => compareByUtf8(a.key, b.key));
+    return sortByUtf8(steps, (step) => step.key);
   }
 
   #isWanted(path: WorkspacePath): boolean {
@@ -249,22 +248,23 @@ class TreeWalk implements Disposable {
 
   /** A small file with its content: the file that was judged is the one that is read. */
   #readFile(level: Level, name: string, path: WorkspacePath): WalkItem | undefined {
-    using named = openEntry(level.folder, name);
-    const canonicalPath = appendPath(level.canonicalPath, name as WorkspacePath);
-    const stats = named.stat();
-    const entry = toEntry(path, stats, { canonicalPath });
-    // It was a file a moment ago; a link or a folder by now is left to the next walk.
-    if (entry.kind === "link" || entry.kind === "folder") return undefined;
-    const item = this.#judge(entry);
-    if (item.kind === "problem" || entry.sizeBytes > this.#inlineUpTo) return item;
-    const fd = openForReading(named);
+    const fd = tryOpenFile(level.folder, name);
+    // A link by now.
+    if (fd === undefined) return this.#look(level, name, path);
     try {
-      const room = this.#buffer.subarray(this.#filled, this.#filled + this.#inlineUpTo);
-      const sizeBytes = readFully(fd, room, 0);
+      const stats = fstatSync(fd, { bigint: true });
+      const canonicalPath = appendPath(level.canonicalPath, name as WorkspacePath);
+      const entry = toEntry(path, stats, { canonicalPath });
+      // It was a file a moment ago; a folder by now is left to the next walk.
+      if (entry.kind === "folder") return undefined;
+      const item = this.#judge(entry);
+      if (item.kind === "problem" || entry.sizeBytes > this.#inlineUpTo) return item;
+      const content = this.#buffer.subarray(this.#filled, this.#filled + entry.sizeBytes);
       // Changed while it was read: it is read on its own, where that is looked after.
-      if (sizeBytes !== entry.sizeBytes || !isSameContent(stats, named.stat())) return item;
-      this.#filled += sizeBytes;
-      return { kind: "entry", entry: { ...entry, sizeBytes }, content: room.subarray(0, sizeBytes) };
+      if (readFully(fd, content, 0) !== entry.sizeBytes) return item;
+      if (!isSameContent(stats, fstatSync(fd, { bigint: true }))) return item;
+      this.#filled += entry.sizeBytes;
+      return { kind: "entry", entry, content };
     } finally {
       closeSync(fd);
     }

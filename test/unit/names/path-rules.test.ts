@@ -1,10 +1,11 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createFilePolicy } from "../../../node-agent/workspace/file-policy.ts";
 import { isFault } from "../../../shared/fault/fault.ts";
-import { createGlobSet } from "../../../shared/names/glob.ts";
+import { createGlob, createGlobSet } from "../../../shared/names/glob.ts";
 import { decodeListCursor, encodeListCursor } from "../../../shared/names/list-cursor.ts";
-import { findDenying, judgePath, type PathRules } from "../../../shared/names/path-rules.ts";
-import { parseWorkspacePath } from "../../../shared/names/workspace-path.ts";
+import { findDeadDenials, findDenying, judgePath, type PathRules } from "../../../shared/names/path-rules.ts";
+import { parseWorkspacePath, type WorkspacePath } from "../../../shared/names/workspace-path.ts";
 import { proves } from "../../support/proves.ts";
 import { exportOf } from "../workspace/temp-exports.ts";
 
@@ -72,6 +73,44 @@ describe("a denied path", () => {
   test("stays denied in other case where case is ignored", () => {
     expect(findDenying(createGlobSet(["**/.env*"], { foldCase: true }), p("x/.ENV"))).toBeDefined();
   });
+});
+
+const pairedGlobs = [
+  "**/.ssh/**",
+  "**/*.pem",
+  "**/id_*",
+  "**/.env*",
+  ".git",
+  "d/",
+  "**",
+  "*",
+  "[x]",
+  "{src,lib}/**",
+];
+
+test("every deny glob is tried against what its own text says it must catch", () => {
+  const patterns = [...pairedGlobs, "x{1..3}", "{a,{b,c}}/d", "{,x}a", "a?b*", String.raw`\*\{`, "caf\u00e9"];
+  expect(findDeadDenials(createGlobSet(patterns)).map(({ pattern }) => pattern)).toEqual([]);
+  expect(findDeadDenials(createGlobSet(["{foo..bar}"])).map(({ pattern }) => pattern)).toEqual([
+    "{foo..bar}",
+  ]);
+  fc.assert(
+    fc.property(
+      fc.string({ unit: fc.constantFrom(...Array.from("ab.*?{,}/[(+!@ ")), maxLength: 12 }),
+      (pattern) => {
+        let glob;
+        try {
+          glob = createGlob(pattern);
+        } catch {
+          return;
+        }
+        // Whatever compiles either denies its sample or is found out.
+        const dead = findDeadDenials(createGlobSet([pattern])).length > 0;
+        expect(dead || glob.covers(glob.sample as WorkspacePath)).toBe(true);
+      },
+    ),
+    { numRuns: 2000 },
+  );
 });
 
 describe("a cursor", () => {

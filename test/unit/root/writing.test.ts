@@ -308,6 +308,7 @@ test("a full disk is DISK_FULL, the old content stays and nothing else", async (
       code: "DISK_FULL",
       details: { errno: "ENOSPC", publication: "unattempted" },
     });
+    expect(await faultOf(staged.commit(any))).toMatchObject({ code: "DISK_FULL" });
     await staged.discard();
     expect(readFileSync(join(base, "file"), "utf8")).toBe("old");
     expect(readdirSync(base)).toEqual(["file"]);
