@@ -9,6 +9,7 @@ import type { Clock } from "../../shared/lifetime/clock.ts";
 import { decodeMessage } from "../../shared/rpc/codec.ts";
 import { connectTimeoutMs } from "../../shared/rpc/limits.ts";
 import type { ServerRawStream } from "../../shared/rpc/raw-stream.ts";
+import { destroySoon } from "./link.ts";
 
 /** A message of the node on the control stream. */
 export type ControlMessage = NodeLinkControlRequest["kind"];
@@ -43,7 +44,7 @@ export function acceptControl(control: ServerRawStream, clock: Clock, listener: 
         ? error
         : new Fault("INTERNAL", "the hello could not be judged", { cause: error }),
     );
-    setImmediate(() => control.connection.destroy());
+    void destroySoon(control.connection, clock);
   };
   const begin = async (hello: Hello): Promise<void> => {
     const accepted = await listener.onHello(hello, control);

@@ -135,15 +135,24 @@ export class Link implements LiveLink {
     return this.#parts.clientOf(this, service);
   }
 
-  /** Ends it: calls that are not over hear of the fault, and the connection is gone. Only the first fault counts. */
+  /** Ends it: calls that are not over hear of the fault, and the connection is gone soon. Only the first fault counts. */
   end(fault: Fault): void {
     if (this.signal.aborted) return;
     this.#lost = fault;
     this.#ended.abort(fault);
+    this.pool.lose();
     this.#parts.control.end(fault);
-    // Its status is written first; nothing waits for a peer that does not read it.
-    setImmediate(() => this.connection.destroy());
+    void destroySoon(this.connection, this.#parts.clock);
   }
+}
+
+/** How long a peer has to take the status that ends its link, in milliseconds. */
+const lastWordMs = 500;
+
+/** Ends a connection once its peer has had the time to read why. */
+export async function destroySoon(connection: ServerConnection, clock: Clock): Promise<void> {
+  await clock.sleep(lastWordMs, { signal: connection.closed }).catch(() => undefined);
+  connection.destroy();
 }
 
 /** What calls fail with whose link broke. */

@@ -54,12 +54,21 @@ export class ServeStream implements CallPort {
     this.#giveUp(this.#owner.lostFault());
   }
 
+  /** The link is over, and the connection soon. */
+  lose(): void {
+    this.#leave(this.#owner.lostFault());
+  }
+
   #giveUp(fault: Fault): void {
+    if (!this.#gone) this.#raw.reset();
+    this.#leave(fault);
+  }
+
+  #leave(fault: Fault): void {
     if (this.#gone) return;
     this.#gone = true;
     const listener = this.#listener;
     this.#listener = undefined;
-    this.#raw.reset();
     listener?.onLost(fault);
     this.#owner.onGone(this);
   }

@@ -94,11 +94,13 @@ export class StreamPool {
     }
   }
 
-  /** Asks for twice as many streams while more calls wait than streams are on their way. */
+  /**
+   * Asks for streams. The number doubles once those of the step before are open and calls still wait: many at once would
+   * all come at the end, not the first at once.
+   */
   #ask(): void {
     const pooled = this.#open.size - this.#staysOpenCount;
-    const comingCount = Math.max(0, this.#target - pooled);
-    if (this.#waiting.length > comingCount && this.#target < maxPooledStreams) {
+    if (this.#waiting.length > 0 && pooled >= this.#target && this.#target < maxPooledStreams) {
       this.#target = this.#target < 8 ? 8 : Math.min(maxPooledStreams, this.#target * 2);
     }
     this.#options.askFor(this.#target + this.#staysOpenCount);
@@ -106,6 +108,7 @@ export class StreamPool {
 
   /** A stream was opened by the node, or its call has ended. */
   onFree(stream: ServeStream): void {
+    const isNew = !this.#open.has(stream);
     this.#open.add(stream);
     if (stream.staysOpen) {
       stream.staysOpen = false;
@@ -114,6 +117,7 @@ export class StreamPool {
     const next = this.#waiting.shift();
     if (next) {
       next.resolve(stream);
+      if (isNew && this.#waiting.length > 0) this.#ask();
       return;
     }
     stream.parkedAt = this.#options.clock.now();
@@ -128,6 +132,12 @@ export class StreamPool {
     const at = this.#free.indexOf(stream);
     if (at >= 0) this.#free.splice(at, 1);
     if (this.#waiting.length > 0) this.#ask();
+  }
+
+  /** The link is over: calls on its streams hear of it. */
+  lose(): void {
+    for (const stream of this.#open) stream.lose();
+    this.#free.length = 0;
   }
 
   /** Ends streams that nobody needed for a while, until one is left. */

@@ -3,7 +3,6 @@ import { hostname } from "node:os";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
 import { LinkPurpose, type HelloAccepted, type Notice } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import { createBackoff, type Backoff } from "../../shared/lifetime/backoff.ts";
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import type { ClientTls } from "../../shared/rpc/client-credentials.ts";
 import { createDispatcher, type Dispatcher } from "../../shared/rpc/dispatch.ts";
@@ -13,9 +12,7 @@ import { Connection } from "./connection.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { initialStatus, type LinkStatus } from "./link-status.ts";
-
-/** A link that lived for so long starts its backoff over, in milliseconds. */
-const provenLifeMs = 30_000;
+import { createRedial, type Redial } from "./redial.ts";
 
 /** What the node publishes, by kind. */
 export interface Publications {
@@ -75,7 +72,7 @@ const goodbyeMs = 500;
 class Dialler {
   readonly #options: LinkOptions;
   readonly #clock: Clock;
-  readonly #backoff: Backoff;
+  readonly #redial: Redial;
   readonly #dispatcher: Dispatcher;
   readonly #ledger: Ledger;
   readonly #bootId: string;
@@ -93,11 +90,7 @@ class Dialler {
       throw new Fault("INVALID_ARGUMENT", "a link needs an address", { details: { field: "addresses" } });
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#backoff = createBackoff({
-      firstMs: 200,
-      maxMs: 30_000,
-      ...(options.random ? { random: options.random } : {}),
-    });
+    this.#redial = createRedial(options.random);
     this.#ledger = createLedger(createDispatcher(options.services), this.#clock);
     this.#dispatcher = createDispatcher([...options.services, this.#ledger.service]);
     this.#bootId = options.bootId ?? randomUUID();
@@ -146,7 +139,7 @@ class Dialler {
       while (!this.#stopping.signal.aborted) {
         const end = await this.#dialEach();
         if (end.final) return this.#finish(end.fault);
-        const waitMs = Math.max(this.#backoff.next(), end.atLeastMs);
+        const waitMs = Math.max(this.#redial.nextWaitMs(), end.atLeastMs);
         this.#change({
           state: "waiting",
           reason: end.reason,
@@ -185,19 +178,22 @@ class Dialler {
         nextAttemptMs: 0,
         address,
       });
-      const { fault, wasOnline } = await this.#dial(address);
+      const { fault, wasOnline, onlineAt } = await this.#dial(address);
       this.#unknownCount = fault.code === "IDENTITY_UNKNOWN" ? this.#unknownCount + 1 : 0;
       end = judgeEnd(fault, { unknownCount: this.#unknownCount });
       this.#options.onFault?.(fault, `link to ${address}`);
       if (wasOnline) this.#lastGood = address;
-      if (wasOnline && this.#clock.now() - this.#status.sinceMs >= provenLifeMs) this.#backoff.reset();
+      if (wasOnline) this.#redial.lived(this.#clock.now() - onlineAt);
       if (end.final || wasOnline || this.#stopping.signal.aborted) break;
     }
     return end;
   }
 
-  async #dial(address: string): Promise<{ readonly fault: Fault; readonly wasOnline: boolean }> {
+  async #dial(
+    address: string,
+  ): Promise<{ readonly fault: Fault; readonly wasOnline: boolean; readonly onlineAt: number }> {
     const publishing = new AbortController();
+    let onlineAt = 0;
     const connection = new Connection({
       address,
       security: this.#options.loadTls,
@@ -209,6 +205,7 @@ class Dialler {
           : this.#ledger.answer(call),
       clock: this.#clock,
       onAccepted: (accepted) => {
+        onlineAt = this.#clock.now();
         this.#online(accepted);
         void this.#publish(connection, publishing.signal);
       },
@@ -220,7 +217,7 @@ class Dialler {
     const fault = await connection.ended;
     publishing.abort();
     this.#connection = undefined;
-    return { fault, wasOnline: connection.accepted !== undefined };
+    return { fault, wasOnline: connection.accepted !== undefined, onlineAt };
   }
 
   #hello() {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { DescMessage, DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
+import { faultFromError } from "../fault/fault-from-error.ts";
 import { Fault } from "../fault/fault.ts";
 import { decodeMessage, encodeMessage } from "./codec.ts";
 import { resolveDeadlineMs } from "./deadline.ts";
@@ -56,13 +57,25 @@ function createMethod(method: DescMethod, transport: CallTransport): MethodFunct
     const requests = streamsRequests
       ? encodeEach(method.input, request as Requests)
       : encodeOne(method.input, request as MessageInitShape<DescMessage>);
-    return transport(toOutgoingCall(method, { path, requests, options }));
+    return faultsOnly(transport(toOutgoingCall(method, { path, requests, options })), options.signal);
   };
   if (method.methodKind === "unary" || method.methodKind === "client_streaming") {
     return async (request, options) =>
       decodeMessage(method.output, await onlyAnswer(answers(request, options), path));
   }
   return (request, options) => decodeEach(method.output, () => answers(request, options));
+}
+
+/** A caller's own reason may be a bare abort; whoever awaits the call gets a Fault. */
+async function* faultsOnly(
+  answers: AsyncIterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* answers;
+  } catch (error) {
+    throw signal?.aborted && error === signal.reason ? faultFromError(error) : error;
+  }
 }
 
 interface CallParts {

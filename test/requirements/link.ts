@@ -1,2 +1,83 @@
 /** The promises of `link` that the tests prove: `{ id: "link.some-id", says: "the whole sentence" }`. */
-export const link = [] as const;
+export const link = [
+  {
+    id: "link.hello-first",
+    says: "A link begins with the node's hello (protocol window, boot id, epoch of what it publishes, ids of calls still running) and counts as `online` only after the gateway accepted it; any other first message closes the stream with `INVALID_ARGUMENT`.",
+  },
+  {
+    id: "link.call-one-round-trip",
+    says: "While a parked stream is free a call costs one round trip and opens no stream; afterwards the stream is parked again and serves the next call.",
+  },
+  {
+    id: "link.every-call-kind",
+    says: "One suite of unary, client-stream, server-stream and bidirectional calls gives equal messages, statuses and `Fault` fields over a direct connection, over a link and over framed stdio.",
+  },
+  {
+    id: "link.fault-crosses-whole",
+    says: "A `Fault` raised on the node reaches the caller with the same code, message, hint, retryable flag and details; any other error arrives as `INTERNAL` with a trace id and without stack or local path.",
+  },
+  {
+    id: "link.class-declared",
+    says: "Every method that a gateway calls on a node declares exactly one class (`idempotent`, `job`, `at_most_once`) in its proto file; a method with none fails the check by name.",
+  },
+  {
+    id: "link.trace-crosses",
+    says: "The caller's `traceparent` is the parent of the node's part of the call; a malformed one, or one longer than 128 characters, starts a new trace and the call succeeds.",
+  },
+  {
+    id: "link.deadline-carried-once",
+    says: "A call with a deadline of 60 s that the node answers after 35 s succeeds, and no timer of the link on either side ends a call before its deadline.",
+  },
+  {
+    id: "link.cancel-reaches-node",
+    says: "Cancelling a call, leaving its stream after three items, or cancelling an upload that the node no longer reads, aborts the node's work within 1 s and raises no unhandled rejection on either side.",
+  },
+  {
+    id: "link.same-key-same-answer",
+    says: "An `at_most_once` call repeated with its idempotency key within 10 min gets the first outcome, success or failure, and runs once.",
+  },
+  {
+    id: "link.message-too-large",
+    says: "A message of 4 MiB + 1 byte in either direction fails its call alone with `TOO_LARGE`, `details.limit` = 4194304 and the size in `details.actual`; the next call succeeds on the same link.",
+  },
+  {
+    id: "link.deadline-range",
+    says: "A call without a deadline gets 60 s, one of 24 h is accepted, and zero, negative and longer ones are refused with `INVALID_ARGUMENT`, `details.field` = `deadline`, before dispatch.",
+  },
+  {
+    id: "link.key-with-other-request",
+    says: "An idempotency key repeated with a different method or request ends with `CONFLICT`, and nothing runs.",
+  },
+  {
+    id: "link.heartbeat-from-gateway",
+    says: "Both sides use the interval that the gateway announces (10 s, dead after 25 s); a configured dead-after time of not more than the interval is refused at start with `INVALID_ARGUMENT`.",
+  },
+  {
+    id: "link.backoff-full-jitter",
+    says: "The wait before attempt n is uniform between 0 and the lesser of 30 s and 0.2 s × 2^n from the first retry on, and it starts over only after a link that lived 30 s.",
+  },
+  {
+    id: "link.stream-pool-follows-load",
+    says: "An idle node holds one parked stream, 200 concurrent calls raise the pool to at most 64 with the rest waiting in order within their deadlines, the first of the new streams serves a call before the last is open, and 30 s after the load the pool is at one again.",
+  },
+  {
+    id: "link.early-status",
+    says: "A node that answers an upload or bidirectional call before its end has its status delivered at once, and the next call on that stream gets no byte of the old one.",
+  },
+  {
+    id: "link.ready-means-published",
+    says: "`fairlead node run` prints `ready` only when its link is up and its workspaces, tools and skills are listed at the gateway.",
+  },
+  {
+    id: "link.attempts-visible",
+    says: "While not linked, `fairlead node status --json` shows since, reason code, number of attempts, time of the last and of the next attempt and the next step, exit 5.",
+  },
+  {
+    id: "link.stop-during-backoff",
+    says: "SIGTERM while the node waits between attempts ends it within 2 s with exit 0, its local clean-up done, without the gateway.",
+  },
+  {
+    id: "link.node-listens-nowhere",
+    says: "A linked node and its workers hold no listening TCP or UDP socket, and the gateway needs one port for all nodes.",
+  },
+] as const;

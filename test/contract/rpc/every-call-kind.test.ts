@@ -1,107 +1,164 @@
-import { create } from "@bufbuild/protobuf";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Fault } from "../../../shared/fault/fault.ts";
-import { Files, FilesReadRequestSchema } from "../../../shared/gen/fairlead/v1/files_pb.ts";
-import { NodeLink } from "../../../shared/gen/fairlead/v1/link_pb.ts";
+import { toJson, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Fault, toFaultJson } from "../../../shared/fault/fault.ts";
+import {
+  Files,
+  FilesReadResponseSchema,
+  FilesStatResponseSchema,
+  FilesWriteResponseSchema,
+} from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import {
+  NodeLink,
+  NodeLinkControlResponseSchema,
+  type NodeLinkControlRequestSchema,
+} from "../../../shared/gen/fairlead/v1/link_pb.ts";
+import { proves } from "../../support/proves.ts";
 import { openDirect, openLink, openStdio, type Carrier } from "./carriers.ts";
 import { wholeFault } from "./echo-services.ts";
+import { faultOf } from "./fault-of.ts";
 
-const kinds = { direct: openDirect, link: openLink, stdio: openStdio };
+const openers = { direct: openDirect, link: openLink, stdio: openStdio };
+type CarrierName = keyof typeof openers;
 
-async function faultOf(work: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error("no fault came", { cause: error });
+const carriers = new Map<string, Carrier>();
+
+beforeAll(async () => {
+  for (const [name, open] of Object.entries(openers)) carriers.set(name, await open());
+});
+
+afterAll(async () => {
+  for (const carrier of carriers.values()) await carrier[Symbol.asyncDispose]();
+});
+
+function carrierOf(name: CarrierName): Carrier {
+  const carrier = carriers.get(name);
+  if (!carrier) throw new Error(`no carrier ${name}`);
+  return carrier;
 }
 
-async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
-  return Array.fromAsync(items);
+async function* upload(chunkCount: number, path: string) {
+  yield { part: { case: "header" as const, value: { path } } };
+  for (let at = 0; at < chunkCount; at += 1) {
+    yield { part: { case: "chunk" as const, value: Buffer.alloc(70_000, at) } };
+  }
 }
 
-async function* chunks(
+async function* pings(
   count: number,
-  path = "w",
-): AsyncGenerator<{
-  part: { case: "header"; value: { path: string } } | { case: "chunk"; value: Uint8Array };
-}> {
-  yield { part: { case: "header", value: { path } } };
-  for (let at = 0; at < count; at += 1) yield { part: { case: "chunk", value: Buffer.alloc(70_000, at) } };
+  last?: "drain",
+): AsyncGenerator<MessageInitShape<typeof NodeLinkControlRequestSchema>> {
+  for (let at = 0; at < count; at += 1) yield { kind: { case: "ping", value: { sequence: BigInt(at) } } };
+  if (last) yield { kind: { case: "drain", value: {} } };
 }
 
-for (const [name, open] of Object.entries(kinds)) {
-  describe(name, () => {
-    let carrier: Carrier;
-    beforeAll(async () => {
-      carrier = await open();
-    });
-    afterAll(async () => {
-      await carrier[Symbol.asyncDispose]();
-    });
+/** What a caller sees of a call: its messages in order, and its fault, if it failed. */
+async function observe<D extends DescMessage>(
+  schema: D,
+  answers: AsyncIterable<MessageShape<D>> | Promise<MessageShape<D>>,
+): Promise<unknown> {
+  const messages: unknown[] = [];
+  try {
+    if (answers instanceof Promise) messages.push(toJson(schema, await answers));
+    else for await (const message of answers) messages.push(toJson(schema, message));
+    return { messages, status: "OK" };
+  } catch (error) {
+    return { messages, status: error instanceof Fault ? toFaultJson(error) : String(error) };
+  }
+}
 
-    test("carries every kind of call", async () => {
-      const files = carrier.client(Files);
-      expect((await files.stat({ path: "ä/b" })).entry?.path).toBe("ä/b");
-      const parts = await all(files.read(create(FilesReadRequestSchema, { path: "p", length: 700n })));
-      expect(parts).toHaveLength(702);
-      expect(parts[300]?.part.value).toEqual(Buffer.alloc(1000, 299));
-      const written = await files.write(chunks(100));
-      expect(written.entry).toMatchObject({ path: "w", sizeBytes: 7_000_000n });
-      async function* pings(): AsyncGenerator<{ kind: { case: "ping"; value: { sequence: bigint } } }> {
-        for (let at = 0n; at < 50n; at += 1n) yield { kind: { case: "ping", value: { sequence: at } } };
-      }
-      const pongs = await all(carrier.client(NodeLink).control(pings()));
-      expect(pongs.map(({ kind }) => kind.case === "pong" && kind.value.sequence)).toEqual(
-        Array.from({ length: 50 }, (_, at) => BigInt(at)),
-      );
-    });
+async function observeAll(carrier: Carrier): Promise<Record<string, unknown>> {
+  const files = carrier.client(Files);
+  const link = carrier.client(NodeLink);
+  const callId = "0123456789abcdef0123456789abcdef";
+  return {
+    unary: await observe(FilesStatResponseSchema, files.stat({ path: "ä/b" })),
+    unaryId: await observe(FilesStatResponseSchema, files.stat({ path: "id" }, { callId })),
+    unaryFault: await observe(FilesStatResponseSchema, files.stat({ path: "fail" })),
+    serverStream: await observe(FilesReadResponseSchema, files.read({ path: "p", length: 700n })),
+    serverStreamFault: await observe(FilesReadResponseSchema, files.read({ path: "fail", length: 3n })),
+    clientStream: await observe(FilesWriteResponseSchema, files.write(upload(100, "w"))),
+    clientStreamFault: await observe(FilesWriteResponseSchema, files.write(upload(100, "fail"))),
+    bidi: await observe(NodeLinkControlResponseSchema, link.control(pings(50))),
+    bidiFault: await observe(NodeLinkControlResponseSchema, link.control(pings(5, "drain"))),
+    noRequest: await observe(FilesWriteResponseSchema, files.write(upload(0, "empty"))),
+    notServed: await observe(FilesStatResponseSchema, files.stat({ path: "next" })),
+  };
+}
 
-    test("brings faults over whole", async () => {
-      const files = carrier.client(Files);
-      const { code, message, hint, retryable, details } = wholeFault();
-      const same = { code, message, hint, retryable, details };
-      expect(await faultOf(files.stat({ path: "fail" }))).toMatchObject(same);
-      expect(await faultOf(all(files.read({ path: "fail", length: 3n })))).toMatchObject(same);
-      expect(await faultOf(files.write(chunks(2000, "fail")))).toMatchObject(same);
-      const defect = await faultOf(files.stat({ path: "defect" }));
-      expect(defect.code).toBe("INTERNAL");
-      expect(defect.message).toContain(JSON.stringify(defect.details["traceId"]).slice(1, -1));
-      expect(JSON.stringify([defect.message, defect.details])).not.toContain("secret");
+proves(
+  "link.every-call-kind",
+  "every kind of call looks the same over a connection, a link and framed stdio",
+  async () => {
+    const direct = await observeAll(carrierOf("direct"));
+    expect(direct["serverStream"]).toMatchObject({ messages: { length: 702 }, status: "OK" });
+    expect(direct["clientStream"]).toMatchObject({
+      messages: [{ entry: { path: "w", sizeBytes: "7000000" } }],
     });
+    expect(direct["bidi"]).toMatchObject({ messages: { length: 50 }, status: "OK" });
+    const fault = toFaultJson(wholeFault());
+    expect(direct["unaryFault"]).toEqual({ messages: [], status: fault });
+    expect(direct["serverStreamFault"]).toMatchObject({ messages: { length: 4 }, status: fault });
+    expect(direct["bidiFault"]).toMatchObject({ messages: { length: 5 }, status: fault });
+    expect(await observeAll(carrierOf("link"))).toEqual(direct);
+    expect(await observeAll(carrierOf("stdio"))).toEqual(direct);
+  },
+);
 
-    test("fails a message above 4 MiB alone", async () => {
-      const files = carrier.client(Files);
-      async function* large(): AsyncGenerator<{ part: { case: "chunk"; value: Uint8Array } }> {
-        yield { part: { case: "chunk", value: Buffer.alloc(4 * 1024 * 1024) } };
-      }
-      const fault = await faultOf(files.write(large()));
-      expect(fault).toMatchObject({ code: "TOO_LARGE", details: { limit: 4_194_304, actual: 4_194_309 } });
-      expect((await files.stat({ path: "next" })).entry?.path).toBe("next");
-    });
+proves(
+  "link.fault-crosses-whole",
+  "a fault of the node arrives whole, any other error as a trace id",
+  async () => {
+    const files = carrierOf("link").client(Files);
+    const { code, message, hint, retryable, details } = wholeFault();
+    const failing = [
+      () => files.stat({ path: "fail" }),
+      () => Array.fromAsync(files.read({ path: "fail" })),
+      () => files.write(upload(1, "fail")),
+    ];
+    for (const call of failing) {
+      const fault = await faultOf(call());
+      expect(fault).toMatchObject({ code, message, hint, retryable });
+      expect(fault.details).toEqual(details);
+    }
+    const defect = await faultOf(files.stat({ path: "defect" }));
+    const traceId = defect.details["traceId"];
+    expect(defect.code).toBe("INTERNAL");
+    expect(traceId).toMatch(/^[0-9a-f-]{36}$/);
+    expect(defect.message).toContain(traceId);
+    expect(JSON.stringify([defect.message, defect.hint, defect.details])).not.toMatch(/secret|home|\.ts/);
+  },
+);
 
-    test("ends at its deadline, at its caller's wish and for a method that is not served", async () => {
-      const files = carrier.client(Files);
-      expect(await faultOf(files.stat({ path: "hang" }, { deadlineMs: 200 }))).toMatchObject({
-        code: "DEADLINE_EXCEEDED",
-      });
-      const stop = new AbortController();
-      const stopped = faultOf(files.stat({ path: "hang" }, { signal: stop.signal }));
-      stop.abort(new Fault("CANCELLED", "no longer needed", { details: { reason: "draining" } }));
-      expect(await stopped).toMatchObject({ code: "CANCELLED", details: { reason: "draining" } });
-      expect(await faultOf(files.move({}))).toMatchObject({ code: "VERSION_UNSUPPORTED" });
-      expect((await files.stat({ path: "id" }, { callId: "abc" })).entry?.linkTarget).toBe("abc");
-      expect(await faultOf(files.stat({}, { deadlineMs: 0 }))).toMatchObject({
-        details: { field: "deadline" },
-      });
-    });
+for (const name of ["direct", "link", "stdio"] as const) {
+  test(`${name}: a message above 4 MiB fails alone`, async () => {
+    const files = carrierOf(name).client(Files);
+    async function* large() {
+      yield { part: { case: "chunk" as const, value: Buffer.alloc(4 * 1024 * 1024) } };
+    }
+    const fault = await faultOf(files.write(large()));
+    expect(fault).toMatchObject({ code: "TOO_LARGE", details: { limit: 4_194_304, actual: 4_194_309 } });
+    expect((await files.stat({ path: "next" })).entry?.path).toBe("next");
+  });
 
-    test("leaves a stream early without a trace", async () => {
-      for await (const { part } of carrier.client(Files).read({ path: "p", length: 100_000n })) {
-        if (part.case === "chunk") break;
-      }
-      expect((await carrier.client(Files).stat({ path: "after" })).entry?.path).toBe("after");
+  test(`${name}: a call ends at its deadline and at its caller's wish`, async () => {
+    const files = carrierOf(name).client(Files);
+    const late = await faultOf(files.stat({ path: "hang" }, { deadlineMs: 200 }));
+    expect(late.code).toBe("DEADLINE_EXCEEDED");
+    const stop = new AbortController();
+    const stopped = faultOf(files.stat({ path: "hang" }, { signal: stop.signal }));
+    stop.abort(new Fault("CANCELLED", "no longer needed", { details: { reason: "draining" } }));
+    expect(await stopped).toMatchObject({ code: "CANCELLED", details: { reason: "draining" } });
+    expect(await faultOf(files.move({}))).toMatchObject({ code: "VERSION_UNSUPPORTED" });
+    expect(await faultOf(files.stat({}, { deadlineMs: 0 }))).toMatchObject({
+      details: { field: "deadline" },
     });
+  });
+
+  test(`${name}: leaving a stream early leaves nothing behind`, async () => {
+    const files = carrierOf(name).client(Files);
+    for await (const { part } of files.read({ path: "p", length: 100_000n })) {
+      if (part.case === "chunk") break;
+    }
+    expect((await files.stat({ path: "after" })).entry?.path).toBe("after");
   });
 }

@@ -1,4 +1,4 @@
-import { webcrypto, X509Certificate as NodeCertificate } from "node:crypto";
+import { randomUUID, webcrypto, X509Certificate as NodeCertificate } from "node:crypto";
 import type { X509Certificate } from "@peculiar/x509";
 import { Fault } from "../../../shared/fault/fault.ts";
 import { loadX509 } from "../../../shared/identity/x509.ts";
@@ -30,7 +30,7 @@ export async function makeAuthority(): Promise<Authority> {
   const span = { notBefore: new Date(Date.now() - dayMs), notAfter: new Date(Date.now() + dayMs) };
   const authorityKeys = await generate();
   const authority = await X509CertificateGenerator.createSelfSigned({
-    name: "CN=test authority",
+    name: `CN=test authority ${randomUUID()}`,
     keys: authorityKeys,
     signingAlgorithm: algorithm,
     extensions: [new BasicConstraintsExtension(true, undefined, true)],
