@@ -11,16 +11,6 @@ import { exportOf } from "../workspace/temp-exports.ts";
 
 const p = parseWorkspacePath;
 
-function rules(changes: Partial<PathRules> = {}): PathRules {
-  return {
-    deny: createGlobSet(["**/secret"]),
-    ask: "off",
-    allow: createGlobSet(["src", "docs/*.md"]),
-    findGrant: (path) => (path === "granted" || path === "src/secret" ? "g1" : undefined),
-    ...changes,
-  };
-}
-
 proves("files.policy-order", "each step of the order decides before the ones behind it and is named", () => {
   const always = rules({ ask: "always" });
   const onMiss = rules({ ask: "on-miss" });
@@ -43,6 +33,16 @@ proves("files.policy-order", "each step of the order decides before the ones beh
   };
   expect(["src/a", "src/secret", "other"].map(ruleOf)).toEqual([undefined, "deny **/secret", "no_allow"]);
 });
+
+function rules(changes: Partial<PathRules> = {}): PathRules {
+  return {
+    deny: createGlobSet(["**/secret"]),
+    ask: "off",
+    allow: createGlobSet(["src", "docs/*.md"]),
+    findGrant: (path) => (path === "granted" || path === "src/secret" ? "g1" : undefined),
+    ...changes,
+  };
+}
 
 test("a denial for want of a rule names the one that came nearest", () => {
   expect(judgePath(rules(), "docs/sub/a.md")).toMatchObject({ rule: "no_allow", nearest: "docs/*.md" });
