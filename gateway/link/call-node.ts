@@ -3,7 +3,7 @@ import { getOption, type DescMethod } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import { Node, OutcomeState } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { CallClass, call_class } from "../../shared/gen/fairlead/v1/options_pb.ts";
-import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
+import { startDeadline, type Clock } from "../../shared/lifetime/clock.ts";
 import { unknownMethodFault } from "../../shared/rpc/dispatch.ts";
 import type { Encoded } from "../../shared/rpc/encoded.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
@@ -135,7 +135,7 @@ async function settleAfterLoss(lost: Fault, loss: Loss): Promise<Settled> {
   const callClass = callClassOf(call.method);
   if (callClass === CallClass.AT_MOST_ONCE) return await askLedger(loss);
   if (callClass !== CallClass.IDEMPOTENT || !canRepeat || !Number.isFinite(call.remainingMs)) throw lost;
-  const link = await nextLink(loss).catch(() => undefined);
+  const link = await nextLink(loss, false).catch(() => undefined);
   if (!link) throw lost;
   return { kind: "repeat", link };
 }
@@ -145,23 +145,21 @@ export function callClassOf(method: DescMethod): CallClass {
   return getOption(method, call_class);
 }
 
-async function nextLink({ node, call, clock, endsAt }: Loss): Promise<Link> {
-  const done = new AbortController();
-  const late = clock.sleep(Math.max(0, endsAt - clock.now()), { signal: done.signal }).then(() => {
-    throw new Fault("DEADLINE_EXCEEDED", "the link was not back in time");
+async function nextLink({ node, call, clock, endsAt }: Loss, bearsOffline: boolean): Promise<Link> {
+  using deadline = startDeadline({
+    timeoutMs: Math.max(0, endsAt - clock.now()),
+    signal: call.signal,
+    clock,
   });
-  late.catch(() => undefined);
-  try {
-    return await raceSignal(Promise.race([node.nextLink(), late]), call.signal);
-  } finally {
-    done.abort();
-  }
+  return await node.nextLink({ bearsOffline, signal: deadline.signal });
 }
 
 async function askLedger(loss: Loss): Promise<Settled> {
   const { node, call, clock, attempt, lostLink } = loss;
   for (;;) {
-    const link = await nextLink(loss).catch(() => undefined);
+    // An offline node may be back with the outcome; until the deadline nobody knows better.
+    const link = await nextLink(loss, true).catch(() => undefined);
+    if (call.signal?.aborted) throw call.signal.reason;
     if (!link || link.hello.bootId !== lostLink.hello.bootId) throw unknownOutcomeFault(loss);
     const transport = createNodeTransport(link, { node, clock });
     const asked = await createClient(Node, transport)
@@ -172,8 +170,7 @@ async function askLedger(loss: Loss): Promise<Settled> {
       return { kind: "answers", messages: asked.messages.slice(attempt.delivered) };
     }
     if (asked?.state === OutcomeState.UNKNOWN) throw neverBeganFault(loss);
-    if (call.signal?.aborted) throw call.signal.reason;
-    await clock.sleep(outcomePollMs);
+    await clock.sleep(outcomePollMs, call.signal ? { signal: call.signal } : {});
     if (clock.now() >= loss.endsAt) throw unknownOutcomeFault(loss);
   }
 }

@@ -1,5 +1,5 @@
 import { Fault } from "../../shared/fault/fault.ts";
-import type { Clock } from "../../shared/lifetime/clock.ts";
+import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
 import type { Link } from "./link.ts";
 import type { Presence, PresenceState } from "./links.ts";
 
@@ -21,7 +21,7 @@ export class NodeState {
   readonly #options: NodeStateOptions;
   #presence: Presence;
   #link: Link | undefined;
-  #waiting: PromiseWithResolvers<Link>[] = [];
+  #waiting: Waiting[] = [];
   /** The last read digest of each publication kind; forgotten when the node's things are withdrawn. */
   readonly digests: Map<number, string> = new Map();
 
@@ -49,7 +49,7 @@ export class NodeState {
       address: link.connection.peer.address,
       hello: link.hello,
     });
-    for (const waiting of this.#waiting.splice(0)) waiting.resolve(link);
+    for (const { next } of this.#waiting.splice(0)) next.resolve(link);
   }
 
   /** The linked node takes no new calls. */
@@ -87,18 +87,34 @@ export class NodeState {
     if (state === "offline" || state === "revoked") {
       this.digests.clear();
       this.#options.withdraw(state === "revoked" ? "revoked" : "node_offline");
-      for (const waiting of this.#waiting.splice(0)) waiting.reject(this.offlineFault());
+      this.#letGo(state === "revoked");
     }
     this.#options.onChange(this.presence);
   }
 
-  /** The next live link, or the present one; rejects when the node goes offline meanwhile. */
-  async nextLink(): Promise<Link> {
+  #letGo(forGood: boolean): void {
+    const waiting = this.#waiting;
+    this.#waiting = waiting.filter(({ bearsOffline }) => bearsOffline && !forGood);
+    for (const { next, bearsOffline } of waiting) {
+      if (!bearsOffline || forGood) next.reject(this.offlineFault());
+    }
+  }
+
+  /**
+   * The next live link, or the present one. Rejects when the node goes offline meanwhile, unless that is borne; then only
+   * its revocation or the signal ends the wait.
+   */
+  async nextLink(options: { readonly bearsOffline: boolean; readonly signal: AbortSignal }): Promise<Link> {
     if (this.#link) return this.#link;
-    if (this.#presence.state !== "reconnecting") throw this.offlineFault();
-    const waiting = Promise.withResolvers<Link>();
+    const { state } = this.#presence;
+    if (state === "revoked" || (state !== "reconnecting" && !options.bearsOffline)) throw this.offlineFault();
+    const waiting: Waiting = { next: Promise.withResolvers<Link>(), bearsOffline: options.bearsOffline };
     this.#waiting.push(waiting);
-    return await waiting.promise;
+    try {
+      return await raceSignal(waiting.next.promise, options.signal);
+    } finally {
+      this.#waiting = this.#waiting.filter((other) => other !== waiting);
+    }
   }
 
   /** What a call gets while there is no live link. */
@@ -109,6 +125,11 @@ export class NodeState {
       details: { node: nodeId, state, reason, since: new Date(sinceMs).toISOString() },
     });
   }
+}
+
+interface Waiting {
+  readonly next: PromiseWithResolvers<Link>;
+  readonly bearsOffline: boolean;
 }
 
 /** The presence of a node that this gateway process has not seen. */

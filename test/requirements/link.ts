@@ -1,8 +1,16 @@
 /** The promises of `link` that the tests prove: `{ id: "link.some-id", says: "the whole sentence" }`. */
 export const link = [
   {
+    id: "link.node-listens-nowhere",
+    says: "A linked node and its workers hold no listening TCP or UDP socket, and the gateway needs one port for all nodes.",
+  },
+  {
     id: "link.hello-first",
     says: "A link begins with the node's hello (protocol window, boot id, epoch of what it publishes, ids of calls still running) and counts as `online` only after the gateway accepted it; any other first message closes the stream with `INVALID_ARGUMENT`.",
+  },
+  {
+    id: "link.ready-means-published",
+    says: "`fairlead node run` prints `ready` only when its link is up and its workspaces, tools and skills are listed at the gateway.",
   },
   {
     id: "link.call-one-round-trip",
@@ -49,12 +57,48 @@ export const link = [
     says: "An idempotency key repeated with a different method or request ends with `CONFLICT`, and nothing runs.",
   },
   {
+    id: "link.node-answers-deadline",
+    says: "A handler that never returns gives the caller `DEADLINE_EXCEEDED` from the node with stage `running` within 500 ms of a deadline of 1 s, and its signal is aborted.",
+  },
+  {
     id: "link.heartbeat-from-gateway",
     says: "Both sides use the interval that the gateway announces (10 s, dead after 25 s); a configured dead-after time of not more than the interval is refused at start with `INVALID_ARGUMENT`.",
   },
   {
+    id: "link.frozen-node",
+    says: "A frozen node is `offline` within 26 s with its reason and its subscriptions are freed; new calls then fail with `NODE_OFFLINE`, and a dispatched one ends with the ledger's answer after the thaw or with `OUTCOME_UNKNOWN` at its deadline.",
+  },
+  {
+    id: "link.silent-peer-given-up",
+    says: "A peer that accepts TCP, or finishes TLS, and says nothing is given up within 20 s, at first start and after a cut; 20 such rounds leave no socket, file descriptor or timer behind.",
+  },
+  {
+    id: "link.offline-fails-at-once",
+    says: "A call to a node without a live link fails within 1 s with `NODE_OFFLINE`, retryable, and does not run after the node is back.",
+  },
+  {
+    id: "link.cut-idempotent",
+    says: "An `idempotent` call whose link is cut at 40 % of its answer is re-attached or repeated after the reconnect, and its caller sees one whole answer equal to that of an uncut call.",
+  },
+  {
+    id: "link.cut-at-most-once",
+    says: "An `at_most_once` call cut before dispatch ends with `NODE_OFFLINE` and no effect; one cut after dispatch or after its effect returns the ledger's answer, and its effect happened once.",
+  },
+  {
     id: "link.backoff-full-jitter",
     says: "The wait before attempt n is uniform between 0 and the lesser of 30 s and 0.2 s × 2^n from the first retry on, and it starts over only after a link that lived 30 s.",
+  },
+  {
+    id: "link.attempts-visible",
+    says: "While not linked, `fairlead node status --json` shows since, reason code, number of attempts, time of the last and of the next attempt and the next step, exit 5.",
+  },
+  {
+    id: "link.late-goodbye-harmless",
+    says: "The close of an old connection delivered after a new one is registered leaves the node `online` for every watcher, takes nothing from its lists and ends no call of the new connection.",
+  },
+  {
+    id: "link.stop-during-backoff",
+    says: "SIGTERM while the node waits between attempts ends it within 2 s with exit 0, its local clean-up done, without the gateway.",
   },
   {
     id: "link.stream-pool-follows-load",
@@ -63,21 +107,5 @@ export const link = [
   {
     id: "link.early-status",
     says: "A node that answers an upload or bidirectional call before its end has its status delivered at once, and the next call on that stream gets no byte of the old one.",
-  },
-  {
-    id: "link.ready-means-published",
-    says: "`fairlead node run` prints `ready` only when its link is up and its workspaces, tools and skills are listed at the gateway.",
-  },
-  {
-    id: "link.attempts-visible",
-    says: "While not linked, `fairlead node status --json` shows since, reason code, number of attempts, time of the last and of the next attempt and the next step, exit 5.",
-  },
-  {
-    id: "link.stop-during-backoff",
-    says: "SIGTERM while the node waits between attempts ends it within 2 s with exit 0, its local clean-up done, without the gateway.",
-  },
-  {
-    id: "link.node-listens-nowhere",
-    says: "A linked node and its workers hold no listening TCP or UDP socket, and the gateway needs one port for all nodes.",
   },
 ] as const;
