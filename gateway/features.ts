@@ -44,6 +44,8 @@ export interface FeatureDeps {
   readonly version: string;
   /** What join codes carry; asked for at each invite. */
   readonly advertised: () => readonly string[];
+  /** Hears of a new server certificate, for connections made from then on. */
+  readonly onServerCertificate: (tls: GatewayPairing["tls"]) => void;
 }
 
 /** Everything that a gateway does, without the faces that offer it. */
@@ -177,6 +179,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
       store,
       home: settings.dir,
       advertised: deps.advertised,
+      onServerCertificate: deps.onServerCertificate,
       hosts: settings.advertise.map((address) => parseAddress(address, "advertise").host),
       clock,
       onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),

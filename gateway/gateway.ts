@@ -7,7 +7,7 @@ import type { Clock } from "../shared/lifetime/clock.ts";
 import { Scope } from "../shared/lifetime/scope.ts";
 import type { Log } from "../shared/log/log.ts";
 import { type GrpcServer, startGrpcServer } from "../shared/rpc/grpc-server.ts";
-import { createServerCredentials } from "../shared/rpc/server-credentials.ts";
+import { createServerCredentials, type TlsServerCredentials } from "../shared/rpc/server-credentials.ts";
 import { serve } from "../shared/rpc/service.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
 import { type Features, startFeatures } from "./features.ts";
@@ -54,8 +54,15 @@ export async function startGateway(settings: GatewaySettings, deps: GatewayDeps)
     const addresses = { link: "", http: "", admin: "" };
     const advertised = (): readonly string[] =>
       settings.advertise.length > 0 ? settings.advertise : [addresses.link];
-    const features = await startFeatures(scope, settings, { ...deps, advertised });
-    await startFaces(scope, { settings, deps, features, addresses, advertised });
+    const late: { credentials?: TlsServerCredentials } = {};
+    const features = await startFeatures(scope, settings, {
+      ...deps,
+      advertised,
+      onServerCertificate: (tls) => late.credentials?.reload(tls),
+    });
+    late.credentials = createServerCredentials(features.pairing.tls);
+    const { credentials } = late.credentials;
+    await startFaces(scope, { settings, deps, features, addresses, advertised, credentials });
     return {
       addresses,
       pin: features.pairing.pin,
@@ -78,6 +85,8 @@ interface FaceParts {
   /** Filled in as the faces begin to listen. */
   readonly addresses: { link: string; http: string; admin: string };
   readonly advertised: () => readonly string[];
+  /** Of the TLS port. */
+  readonly credentials: TlsServerCredentials["credentials"];
 }
 
 async function startFaces(scope: Scope, parts: FaceParts): Promise<void> {
@@ -107,8 +116,8 @@ async function startFaces(scope: Scope, parts: FaceParts): Promise<void> {
   addresses.admin = await startAdminServer(scope, parts);
 }
 
-async function startLinkServer(scope: Scope, { settings, deps, features }: FaceParts): Promise<GrpcServer> {
-  const { credentials } = createServerCredentials(features.pairing.tls);
+async function startLinkServer(scope: Scope, parts: FaceParts): Promise<GrpcServer> {
+  const { settings, deps, features, credentials } = parts;
   return scope.use(
     await startGrpcServer({
       services: [features.links.service, features.pairing.service],
