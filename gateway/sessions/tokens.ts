@@ -81,6 +81,7 @@ class StoredTokens implements Tokens {
         details: { field: "ttl", limit: maxTtlMs },
       });
     }
+    if (sessionId !== "") await this.#requireSession(sessionId);
     const id = randomBytes(8).toString("hex");
     const text = `flt_${id}_${randomBytes(32).toString("base64url")}`;
     const now = this.#clock.now();
@@ -136,6 +137,20 @@ class StoredTokens implements Tokens {
     this.#leases.get(row.id)?.end("revoked");
     this.#leases.delete(row.id);
     return toRecord(row);
+  }
+
+  async #requireSession(id: string): Promise<void> {
+    const open = await this.#store.db
+      .selectFrom("sessions")
+      .select("id")
+      .where("id", "=", id)
+      .where("state", "=", "open")
+      .executeTakeFirst();
+    if (open) return;
+    throw new Fault("NOT_FOUND", `there is no open session ${id.slice(0, 64)}`, {
+      hint: "fairlead sessions ls",
+      details: { field: "session" },
+    });
   }
 
   async #findById(id: string): Promise<TokensTable> {

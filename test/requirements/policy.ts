@@ -33,4 +33,16 @@ export const policy = [
     id: "policy.approval-timeout",
     says: "An approval unanswered for 120 s ends with `APPROVAL_EXPIRED`; a request may set less or up to 10 min, more is capped, and the time is independent of the call's and run's own deadlines.",
   },
+  {
+    id: "policy.both-sides-must-agree",
+    says: "A call is executed only when gateway and node both allow it; the refusal carries `details.rule` and `details.side`, and each of the four combinations behaves so.",
+  },
+  {
+    id: "policy.nothing-by-default",
+    says: "A node that joins without a profile runs no command and writes no file until its own configuration and the gateway's policy both allow it.",
+  },
+  {
+    id: "policy.refused-call-says-what-next",
+    says: "A call that needs approval and gets none prints `error: … (APPROVAL_REQUIRED)`, `APPROVAL_DENIED` or `APPROVAL_EXPIRED` with a hint naming the approval id and command, and exits 3.",
+  },
 ] as const;

@@ -1,2 +1,36 @@
 /** The promises of `sessions` that the tests prove: `{ id: "sessions.some-id", says: "the whole sentence" }`. */
-export const sessions = [] as const;
+export const sessions = [
+  // no such promise sessions.some-id
+  {
+    id: "sessions.mcp-two-revisions",
+    says: "One endpoint serves revision 2026-07-28 without a handshake and 2025-11-25 after `initialize`, at the same time, over streamable HTTP and stdio, and both list the same tools and give the same results.",
+  },
+  {
+    id: "sessions.mcp-legacy-session",
+    says: "A 2025-11-25 client gets a random session id, must send it from then on, ends it by DELETE and gets 404 afterwards; a dropped response stream does not cancel its call.",
+  },
+  {
+    id: "sessions.mcp-progress",
+    says: "A call with a progress token gets rising progress values on its own response stream, at most 10 a second, none after its end, and none on a listen stream.",
+  },
+  {
+    id: "sessions.mcp-list-changed",
+    says: "A changed surface sends one `notifications/tools/list_changed` per burst of changes within 1 s, a change of skills one for resources, and an equal digest after a reconnect sends none.",
+  },
+  {
+    id: "sessions.open",
+    says: "`fairlead sessions open --agent A --workspace NODE:/WS` prints id, agent, workspace, state, snapshot hash and surface digest (`--json` as one document), and the id works at once in MCP, gRPC and every `--session` option.",
+  },
+  {
+    id: "sessions.open-refused",
+    says: "Opening with an unknown node, workspace or agent exits 4, one that policy forbids exits 3 with the rule, and one whose node is offline exits 5 with `WORKSPACE_ACCESS_UNAVAILABLE` and since when; no session is left behind.",
+  },
+  {
+    id: "sessions.mcp-stdio-command",
+    says: "`fairlead mcp --session ID` writes nothing but protocol messages to stdout and its log to stderr, answers a malformed line with -32700 and goes on, and at end of input cancels its calls and exits 0 within 2 s.",
+  },
+  {
+    id: "sessions.mcp-stdio-without-gateway",
+    says: "`fairlead mcp` with no gateway reachable exits 5 with `GATEWAY_UNREACHABLE` and a hint on stderr within 5 s; a gateway that restarts meanwhile is reached again without a restart of the command.",
+  },
+] as const;

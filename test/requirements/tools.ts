@@ -25,4 +25,20 @@ export const tools = [
     id: "tools.node-checks-again",
     says: "Arguments or a tool name that the gateway let through but the node's own schema or configuration forbids are refused on the node before any effect, with `INVALID_ARGUMENT` or `POLICY_DENIED` and `details.side` `node`.",
   },
+  {
+    id: "tools.node-tools-always-prefixed",
+    says: "A node's tool appears as `<alias>__<tool>` also when nothing collides, and a second node that joins with the same tools changes no name already listed.",
+  },
+  {
+    id: "tools.offline-node-withdraws",
+    says: "When a node is declared offline all its tools leave every surface in one step with reason and since when, and when no node is connected no node tool is listed.",
+  },
+  {
+    id: "tools.exec-streams-and-reports",
+    says: "`exec` streams stdout and stderr apart while the command runs, passes stdin only when the caller sends it (else end of file), and ends with exit code or signal, `timedOut`, `durationMs` and the canonical working directory.",
+  },
+  {
+    id: "tools.explain-six-states",
+    says: "`fairlead tools explain NAME` prints the states installed, discovered, registered, exposed, called and executed in order with evidence, names the first that failed, why, and one next command; `--json` gives the same as one document.",
+  },
 ] as const;

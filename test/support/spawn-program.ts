@@ -19,6 +19,8 @@ export interface SpawnOptions {
   readonly cwd?: string;
   /** Written to its input, which then ends; without it the input ends at once. */
   readonly stdin?: string | Uint8Array;
+  /** Leaves its input open: `write` sends more, `endInput` ends it. */
+  readonly keepInput?: boolean;
   /** Runs it as this user; only root can. */
   readonly uid?: number;
   /** Put before `main.ts`: options of Node. */
@@ -36,6 +38,10 @@ export interface Program extends AsyncDisposable {
   readonly pid: number;
   /** Resolves when it has ended and its output is whole; never rejects. */
   readonly ended: Promise<ProgramEnd>;
+  /** Writes to its input, when that was left open. */
+  write(text: string): void;
+  /** Ends its input, when that was left open. */
+  endInput(): void;
   /** What it wrote so far, the last 4 MiB of it. */
   stdout(): string;
   stderr(): string;
@@ -58,7 +64,7 @@ export function spawnProgram(args: readonly string[], options: SpawnOptions): Pr
   const { pid } = child;
   if (pid === undefined) throw new Error("the program could not be started");
   child.stdin.on("error", () => undefined);
-  child.stdin.end(options.stdin ?? "");
+  if (options.keepInput !== true) child.stdin.end(options.stdin ?? "");
   return follow(child, { pid, marker });
 }
 
@@ -104,6 +110,8 @@ function follow(child: ChildProcess, { pid, marker }: Followed): Program {
   return {
     pid,
     ended,
+    write: (text) => void child.stdin?.write(text),
+    endInput: () => void child.stdin?.end(),
     stdout: () => output.stdout,
     stderr: () => output.stderr,
     waitForLine: (fits, timeoutMs = 20_000) =>
