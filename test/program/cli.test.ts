@@ -7,7 +7,10 @@ import { proves } from "../support/proves.ts";
 import { runCli } from "../support/run-cli.ts";
 import { makeTempFolder } from "../support/temp-folder.ts";
 
-test("help stands on every level, with an example, and exits 0", async () => {
+// Each of these starts several programs: the machine may be busy with other tests.
+const patience = { timeout: 120_000 };
+
+test("help stands on every level, with an example, and exits 0", patience, async () => {
   await using home = await makeTempFolder();
   for (const [args, example] of [
     [[], "fairlead up"],
@@ -23,7 +26,7 @@ test("help stands on every level, with an example, and exits 0", async () => {
   }
 });
 
-test("an unknown word or option exits 2 and names the nearest", async () => {
+test("an unknown word or option exits 2 and names the nearest", patience, async () => {
   await using home = await makeTempFolder();
   for (const [args, hint] of [
     [["nodse"], "nodes"],
@@ -49,17 +52,21 @@ test("an unknown word or option exits 2 and names the nearest", async () => {
   }
 });
 
-test("without a gateway every command of an administrator exits 5 and says how to start one", async () => {
-  await using home = await makeTempFolder();
-  for (const args of [["nodes", "ls"], ["invite"], ["tools", "ls"], ["gateway", "status"]]) {
-    const { exitCode, stderr } = await runCli(args, { home: home.path });
-    expect(exitCode).toBe(5);
-    expect(stderr).toMatch(/ \(GATEWAY_UNREACHABLE\)\nhint: fairlead gateway run\n$/);
-  }
-  expect(await home.entries()).toEqual([]);
-});
+test(
+  "without a gateway every command of an administrator exits 5 and says how to start one",
+  patience,
+  async () => {
+    await using home = await makeTempFolder();
+    for (const args of [["nodes", "ls"], ["invite"], ["tools", "ls"], ["gateway", "status"]]) {
+      const { exitCode, stderr } = await runCli(args, { home: home.path });
+      expect(exitCode).toBe(5);
+      expect(stderr).toMatch(/ \(GATEWAY_UNREACHABLE\)\nhint: fairlead gateway run\n$/);
+    }
+    expect(await home.entries()).toEqual([]);
+  },
+);
 
-test("a remote gateway is refused before anything is sent", async () => {
+test("a remote gateway is refused before anything is sent", patience, async () => {
   await using home = await makeTempFolder();
   const env = { FAIRLEAD_GATEWAY: "https://gateway.example", FAIRLEAD_TOKEN: "secret" };
   const { exitCode, stderr } = await runCli(["nodes", "ls"], { home: home.path, env });
@@ -68,7 +75,7 @@ test("a remote gateway is refused before anything is sent", async () => {
   expect(stderr).not.toContain("secret");
 });
 
-test("neither side loads the other", async () => {
+test("neither side loads the other", patience, async () => {
   await using home = await makeTempFolder();
   const loader = home.join("trace.mjs");
   // Every module that is loaded is named on standard error.
@@ -88,45 +95,50 @@ test("neither side loads the other", async () => {
   expect(help.stderr.match(/^loaded file:.*\/(gateway|node-agent)\//gm)).toHaveLength(2);
 });
 
-proves("pairing.no-identity", "an agent in a home without identity says how to join", async () => {
+proves("pairing.no-identity", "an agent in a home without identity says how to join", patience, async () => {
   await using home = await makeTempFolder();
   const { exitCode, stderr } = await runCli(["node", "run"], { home: home.path });
   expect(exitCode).toBe(4);
   expect(stderr).toMatch(/^error: .* \(NOT_FOUND\)\nhint: fairlead node join CODE\n$/m);
 });
 
-proves("pairing.code-damaged", "a code with a slip in it is refused before anything is dialled", async () => {
-  await using home = await makeTempFolder();
-  let connections = 0;
-  await using server = createServer(() => void (connections += 1)).listen(0, "127.0.0.1");
-  await expect.poll(() => server.listening).toBe(true);
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  const pin = parsePin(`sha256:${"ab".repeat(32)}`);
-  const code = formatJoinCode({
-    purpose: "node",
-    addresses: [`127.0.0.1:${port}`],
-    pin,
-    secret: createJoinSecret(),
-  });
-  const middle = Math.floor(code.length / 2);
-  const other = code[middle] === "A" ? "B" : "A";
-  for (const damaged of [
-    code.slice(0, middle) + other + code.slice(middle + 1),
-    code.slice(0, middle) + code.slice(middle + 1),
-    code.slice(0, middle) + other + code.slice(middle),
-    code.slice(0, -1),
-    `${code}A`,
-    code.slice(1),
-  ]) {
-    const { exitCode, json } = await runCli(["node", "join", damaged, "--json"], { home: home.path });
-    expect(exitCode).toBe(2);
-    expect(json).toMatchObject({ error: { code: "INVALID_ARGUMENT", details: { field: "code" } } });
-  }
-  expect(connections).toBe(0);
-});
+proves(
+  "pairing.code-damaged",
+  "a code with a slip in it is refused before anything is dialled",
+  patience,
+  async () => {
+    await using home = await makeTempFolder();
+    let connections = 0;
+    await using server = createServer(() => void (connections += 1)).listen(0, "127.0.0.1");
+    await expect.poll(() => server.listening).toBe(true);
+    const address = server.address();
+    const port = typeof address === "object" && address !== null ? address.port : 0;
+    const pin = parsePin(`sha256:${"ab".repeat(32)}`);
+    const code = formatJoinCode({
+      purpose: "node",
+      addresses: [`127.0.0.1:${port}`],
+      pin,
+      secret: createJoinSecret(),
+    });
+    const middle = Math.floor(code.length / 2);
+    const other = code[middle] === "A" ? "B" : "A";
+    for (const damaged of [
+      code.slice(0, middle) + other + code.slice(middle + 1),
+      code.slice(0, middle) + code.slice(middle + 1),
+      code.slice(0, middle) + other + code.slice(middle),
+      code.slice(0, -1),
+      `${code}A`,
+      code.slice(1),
+    ]) {
+      const { exitCode, json } = await runCli(["node", "join", damaged, "--json"], { home: home.path });
+      expect(exitCode).toBe(2);
+      expect(json).toMatchObject({ error: { code: "INVALID_ARGUMENT", details: { field: "code" } } });
+    }
+    expect(connections).toBe(0);
+  },
+);
 
-test("a folder is exported only when it may be, and each refusal has its status", async () => {
+test("a folder is exported only when it may be, and each refusal has its status", patience, async () => {
   await using home = await makeTempFolder();
   await using place = await makeTempFolder();
   await mkdir(place.join("my app"));
@@ -164,7 +176,7 @@ test("a folder is exported only when it may be, and each refusal has its status"
   expect((await runCli(["node", "workspace", "rm", "app"], { home: home.path })).exitCode).toBe(4);
 });
 
-test("a configuration with mistakes is told by file and line, and exits 1", async () => {
+test("a configuration with mistakes is told by file and line, and exits 1", patience, async () => {
   await using home = await makeTempFolder();
   await mkdir(home.join("node"), { recursive: true });
   await writeFile(home.join("node/config.yaml"), "exec:\n  mod: full\n");
@@ -186,7 +198,7 @@ test("a configuration with mistakes is told by file and line, and exits 1", asyn
   });
 });
 
-test("an old Node gets one clear line", async () => {
+test("an old Node gets one clear line", patience, async () => {
   await using home = await makeTempFolder();
   const fake = home.join("old.mjs");
   await writeFile(fake, `Object.defineProperty(process.versions, "node", { value: "20.11.0" });`);

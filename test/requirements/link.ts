@@ -89,16 +89,48 @@ export const link = [
     says: "The wait before attempt n is uniform between 0 and the lesser of 30 s and 0.2 s × 2^n from the first retry on, and it starts over only after a link that lived 30 s.",
   },
   {
+    id: "link.never-gives-up",
+    says: "After 8 h of refused or dropped connections, on a fake clock, the node still dials at gaps of at most 30 s plus the connect deadline of 20 s, and is `online` within 51 s of the path's return.",
+  },
+  {
+    id: "link.wake-dials-at-once",
+    says: "After a clock jump of 1 min, 30 min or 8 h the node tests its link or dials within 1 s, whatever wait was pending.",
+  },
+  {
+    id: "link.restart-storm",
+    says: "A gateway restarted 10 times in 5 s, also between TCP accept and handshake, has its node `online` within 31 s of the last start, with at most one log line an attempt.",
+  },
+  {
     id: "link.attempts-visible",
     says: "While not linked, `fairlead node status --json` shows since, reason code, number of attempts, time of the last and of the next attempt and the next step, exit 5.",
+  },
+  {
+    id: "link.admission-limited",
+    says: "A node beyond the gateway's admission rate gets `RATE_LIMITED` with `details.retryAfterMs`, waits at least that long and is then linked.",
+  },
+  {
+    id: "link.hung-call-blocks-no-reconnect",
+    says: "With a handler that never returns and a state callback that never returns, a cut link is back within twice the time without them, and new calls are answered.",
   },
   {
     id: "link.late-goodbye-harmless",
     says: "The close of an old connection delivered after a new one is registered leaves the node `online` for every watcher, takes nothing from its lists and ends no call of the new connection.",
   },
   {
+    id: "link.new-process-not-resumed",
+    says: "With a new boot id the old process's streams end at once and the new link is accepted within 5 s even while the old connection is half open; with the same boot id streams resume.",
+  },
+  {
+    id: "link.refused-identity-closes-link",
+    says: "When a node's enrolment ends under a live link, the link is closed with the identity code after at most one refused message, and no request is refused in a loop.",
+  },
+  {
     id: "link.stop-during-backoff",
     says: "SIGTERM while the node waits between attempts ends it within 2 s with exit 0, its local clean-up done, without the gateway.",
+  },
+  {
+    id: "link.second-address-used",
+    says: "With a join code of two addresses, the first of which answers nothing, the node is `online` through the second within 21 s.",
   },
   {
     id: "link.stream-pool-follows-load",

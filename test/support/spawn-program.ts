@@ -114,7 +114,7 @@ function follow(child: ChildProcess, { pid, marker }: Followed): Program {
     endInput: () => void child.stdin?.end(),
     stdout: () => output.stdout,
     stderr: () => output.stderr,
-    waitForLine: (fits, timeoutMs = 20_000) =>
+    waitForLine: (fits, timeoutMs = 60_000) =>
       waitForLine({ fits, timeoutMs, output, listeners, ended, child }),
     kill,
     signal: (signal) => void child.kill(signal),
