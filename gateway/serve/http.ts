@@ -1,5 +1,9 @@
 import { createServer, type Server } from "node:http";
-import { toNodeHandler } from "@modelcontextprotocol/node";
+import {
+  localhostHostValidation,
+  localhostOriginValidation,
+  toNodeHandler,
+} from "@modelcontextprotocol/node";
 import { faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
 import { Fault, toFaultJson } from "../../shared/fault/fault.ts";
 import type { Log } from "../../shared/log/log.ts";
@@ -36,8 +40,11 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
       return answer ? await answer(request) : notFound(request);
     },
   });
+  const isFromHere = [localhostHostValidation(), localhostOriginValidation()];
   // The library's type of a request only lacks the word `undefined` beside its optional members.
   const server = createServer((request, response) => {
+    // Before a byte of the body: a page of another site, or a name that was made to lead here, gets 403.
+    if (!isFromHere.every((isFine) => isFine(request, response))) return;
     void handler(request as Parameters<typeof handler>[0], response);
   });
   // Slow strangers: a request's head and body have to come in this time; answers may stay open.

@@ -33,4 +33,32 @@ export const sessions = [
     id: "sessions.mcp-stdio-without-gateway",
     says: "`fairlead mcp` with no gateway reachable exits 5 with `GATEWAY_UNREACHABLE` and a hint on stderr within 5 s; a gateway that restarts meanwhile is reached again without a restart of the command.",
   },
+  {
+    id: "sessions.mcp-list",
+    says: "`tools/list` is sorted by name, in pages with an opaque cursor whose union is the surface, with `ttlMs` and `cacheScope` `private`; a foreign or stale cursor gets -32602.",
+  },
+  {
+    id: "sessions.mcp-no-task-unasked",
+    says: "A client that did not declare the extension on that request never gets `resultType` `task` but the final result on its stream; the task ids in a listen filter are left out of its acknowledgement.",
+  },
+  {
+    id: "sessions.mcp-bad-bodies",
+    says: "An array, half a document, nesting over 64 levels, a body over 4 MiB or a wrong content type gets 400, 413 or 415 with a JSON-RPC error, and the endpoint serves the next request.",
+  },
+  {
+    id: "sessions.mcp-headers-must-agree",
+    says: "A missing or differing `MCP-Protocol-Version`, `Mcp-Method` or `Mcp-Name` header, Base64 form included, gets -32020 and HTTP 400 and nothing is executed.",
+  },
+  {
+    id: "sessions.mcp-browser-attack",
+    says: "A foreign `Origin` or `Host` gets HTTP 403 before the body is read, HTTP without TLS listens on loopback only, and no session or token is accepted from a URL's query.",
+  },
+  {
+    id: "sessions.mcp-skill-escape",
+    says: "Addresses with `..`, encoded slashes, NUL, another alias or a hidden, denied or ineligible skill get -32602, and a skill of one node never leads to a read on another.",
+  },
+  {
+    id: "sessions.mcp-cancel",
+    says: "Closing the response stream (2026-07-28) or `notifications/cancelled` (stdio, 2025-11-25) ends the call on the node within 1 s and no further message is sent for it; an unknown request id is ignored.",
+  },
 ] as const;

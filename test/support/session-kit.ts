@@ -60,6 +60,8 @@ export interface SessionKitOptions {
   readonly agents?: Readonly<Record<string, ToolLists>>;
   readonly policy?: string;
   readonly skills?: readonly CatalogueSkill[];
+  /** Told of each file of a skill that is read. */
+  readonly onSkillRead?: (name: string, path: string) => void;
   readonly hooks?: readonly CallHooks[];
   readonly clock?: Clock;
 }
@@ -119,7 +121,7 @@ export async function openSessionKit(options: SessionKitOptions = {}): Promise<S
     ...(options.policy === undefined ? {} : { file: { name: "policy.yaml", text: options.policy } }),
   });
   const approvals = createApprovals({ store, clock });
-  const skills = new KitSkills(options.skills ?? []);
+  const skills = new KitSkills(options.skills ?? [], options.onSkillRead);
   const tools = createTools({
     catalogue,
     links,
@@ -247,10 +249,12 @@ function toNodes(records: ReadonlyMap<string, NodeRecord>): Pick<Nodes, "find" |
 
 class KitSkills implements SessionSkills {
   #skills: readonly CatalogueSkill[];
+  readonly #onRead: SessionKitOptions["onSkillRead"];
   readonly #watchers = new Set<Queue<undefined>>();
 
-  constructor(skills: readonly CatalogueSkill[]) {
+  constructor(skills: readonly CatalogueSkill[], onRead: SessionKitOptions["onSkillRead"]) {
     this.#skills = skills;
+    this.#onRead = onRead;
   }
 
   set(skills: readonly CatalogueSkill[]): void {
@@ -263,6 +267,7 @@ class KitSkills implements SessionSkills {
   }
 
   async *read(...[, request]: Parameters<SessionSkills["read"]>): ReturnType<SessionSkills["read"]> {
+    this.#onRead?.(request.name, request.path);
     const skill = this.#skills.find((one) => one.name === request.name);
     if (!skill || !["", "SKILL.md", "extra.txt"].includes(request.path)) {
       throw new Fault("NOT_FOUND", "there is no such file");

@@ -1,94 +1,15 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { toNodeHandler } from "@modelcontextprotocol/node";
 import { describe, expect, test } from "vitest";
-import { openMcpEndpoint } from "../../../gateway/serve/mcp/endpoint.ts";
-import { silentLog } from "../../../shared/log/log.ts";
-import {
-  makeSkill,
-  openSessionKit,
-  skillText,
-  type KitNode,
-  type SessionKit,
-} from "../../support/session-kit.ts";
+import { serveKit as serveBare, type McpKit } from "../../support/mcp-kit.ts";
+import { envelope } from "../../support/session-house.ts";
+import { makeSkill, skillText } from "../../support/session-kit.ts";
 
-interface Served extends AsyncDisposable {
-  readonly url: URL;
-  readonly token: string;
-  readonly tokenId: string;
-  readonly kit: SessionKit;
-  readonly node: KitNode;
-  readonly sessionId: string;
-  client(mode?: "legacy" | "modern"): Promise<Client>;
-  post(body: string, headers?: Record<string, string>): Promise<Response>;
-}
-
-async function serveKit(): Promise<Served> {
-  await using stack = new AsyncDisposableStack();
-  const kit = stack.use(await openSessionKit({ skills: [makeSkill("deploy")] }));
-  const node = await kit.addNode({ files: { "a.txt": "one\ntwo\n" } });
-  const { id: sessionId } = await kit.sessions.open({ agent: "coder", workspace: "devbox:/app" });
-  const { text: token, token: record } = await kit.tokens.create({ sessionId });
-  const endpoint = stack.use(openMcpEndpoint({ ...kit, version: "0.0.0", log: silentLog }));
-  const handler = toNodeHandler({ fetch: (request: Request) => endpoint.fetch(request) });
-  const server = createServer((request, response) => {
-    void handler(request as Parameters<typeof handler>[0], response);
-  });
-  await new Promise<void>((resolve) => {
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  stack.defer(
-    () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  );
-  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);
-  const headers = { Authorization: `Bearer ${token}` };
-  const owned = stack.move();
-  return {
-    url,
-    token,
-    tokenId: record.id,
-    kit,
-    node,
-    sessionId,
-    client: async (mode = "modern") => {
-      const client = new Client(
-        { name: "test", version: "0" },
-        mode === "legacy" ? {} : { versionNegotiation: { mode: { pin: "2026-07-28" } } },
-      );
-      await client.connect(new StreamableHTTPClientTransport(url, { requestInit: { headers } }));
-      owned.defer(() => client.close());
-      return client;
-    },
-    post: (body, more = {}) =>
-      fetch(url, {
-        method: "POST",
-        headers: {
-          ...headers,
-          "content-type": "application/json",
-          accept: "application/json, text/event-stream",
-          ...more,
-        },
-        body,
-      }),
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
-}
-
-const envelope = {
-  "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-  "io.modelcontextprotocol/clientInfo": { name: "t", version: "0" },
-  "io.modelcontextprotocol/clientCapabilities": {},
-};
+const serveKit = (): Promise<McpKit> =>
+  serveBare({ skills: [makeSkill("deploy")], node: { files: { "a.txt": "one\ntwo\n" } } });
 
 describe.each(["modern", "legacy"] as const)("a %s client", (mode) => {
   test("lists and calls the session's tools", async () => {
     await using served = await serveKit();
-    const client = await served.client(mode);
+    const client = await served.connect(mode);
     const { tools } = await client.listTools();
     expect(tools.map(({ name }) => name)).toEqual([
       "devbox__exec",
@@ -113,7 +34,7 @@ describe.each(["modern", "legacy"] as const)("a %s client", (mode) => {
 
   test("gets faults as results, and an unknown tool as an error", async () => {
     await using served = await serveKit();
-    const client = await served.client(mode);
+    const client = await served.connect(mode);
     const failed = await client.callTool({ name: "read", arguments: { path: "none.txt" } });
     expect(failed).toMatchObject({
       isError: true,
@@ -129,7 +50,7 @@ describe.each(["modern", "legacy"] as const)("a %s client", (mode) => {
 
   test("reads skills as resources and searches memory", async () => {
     await using served = await serveKit();
-    const client = await served.client(mode);
+    const client = await served.connect(mode);
     const { resources } = await client.listResources();
     expect(resources).toMatchObject([{ uri: "skill://devbox/deploy/SKILL.md", name: "devbox-deploy" }]);
     const { contents } = await client.readResource({ uri: "skill://devbox/deploy/SKILL.md" });
@@ -151,7 +72,7 @@ describe.each(["modern", "legacy"] as const)("a %s client", (mode) => {
 
   test("hears once that its tools have changed", async () => {
     await using served = await serveKit();
-    const client = await served.client(mode);
+    const client = await served.connect(mode);
     let heard = 0;
     client.setNotificationHandler("notifications/tools/list_changed", () => {
       heard += 1;
@@ -167,7 +88,7 @@ describe.each(["modern", "legacy"] as const)("a %s client", (mode) => {
 
   test("is left when its token is revoked", async () => {
     await using served = await serveKit();
-    const client = await served.client(mode);
+    const client = await served.connect(mode);
     await served.kit.tokens.revoke(served.tokenId);
     await expect(client.listTools()).rejects.toThrow();
     expect((await served.post("{}")).status).toBe(401);
@@ -257,7 +178,7 @@ describe("the endpoint", () => {
 
   test("ends with the session", async () => {
     await using served = await serveKit();
-    const client = await served.client();
+    const client = await served.connect("modern");
     await served.kit.sessions.close(served.sessionId);
     await expect(client.listTools()).rejects.toThrow();
     expect((await served.post(JSON.stringify(list), modern)).status).toBe(404);
