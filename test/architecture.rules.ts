@@ -73,6 +73,7 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   "@bufbuild/protobuf": ["gateway", "node-agent", "shared/gen", "shared/rpc", "shared/tree"],
   "@grpc/grpc-js": ["shared/rpc", "node-agent/link"],
   "@modelcontextprotocol/node": ["gateway/serve"],
+  "@modelcontextprotocol/server": ["gateway/serve"],
   "@peculiar/x509": ["shared/identity", "gateway/pairing"],
   "cli-progress": ["shared/terminal"],
   "cli-table3": ["shared/terminal"],
@@ -85,7 +86,7 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   picomatch: ["shared/names"],
   pino: ["shared/log"],
   yaml: ["shared/skill-file", "shared/config", "gateway/policy"],
-  zod: ["shared/config", "gateway/config", "gateway/policy", "gateway/tools", "node-agent/config"],
+  zod: ["shared/config", "gateway/config", "gateway/policy", "gateway/serve", "node-agent/config"],
 };
 
 /** What else has a door of its own: the rooms that may use it. */

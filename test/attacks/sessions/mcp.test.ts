@@ -153,7 +153,7 @@ proves(
     ];
     await using served = await serveKit({
       skills,
-      onSkillRead: (name, path) => read.push(`${name}:${path}`),
+      onSkillRead: (name, path) => void read.push(`${name}:${path}`),
     });
     for (const era of ["modern", "legacy"] as const) {
       const client = await served.connect(era);

@@ -26,11 +26,11 @@ function makeTool(name: string): FaceTool {
 }
 
 function serveTools(surface: () => { readonly tools: readonly FaceTool[]; readonly surface: string }): {
-  ask(
+  readonly ask: (
     method: string,
     params?: object,
     headers?: Record<string, string>,
-  ): Promise<{ status: number; body: Answer }>;
+  ) => Promise<{ status: number; body: Answer }>;
 } {
   const face = {
     sessionId: "s",
