@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The front door. Nothing of ours is imported before the version is known: an old Node must be able to read this file, so it is
-// written in plain syntax. Then the first word decides which side is loaded, and only that one.
+// The front door. Nothing of ours is imported before the version is known: an old Node must be able to read this file,
+// so it is written in plain syntax. Then the first word decides which side is loaded, and only that one.
 import { fileURLToPath } from "node:url";
 
 const wantedMajor = 24;

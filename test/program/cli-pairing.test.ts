@@ -255,7 +255,7 @@ proves(
     const port = await freePort();
     const link = `127.0.0.1:${port}`;
     await using other = await startGateway({
-      args: ["--listen", link, "--advertise", silent.address, "--advertise", link],
+      args: ["--listen", link, "--advertise", link, "--advertise", silent.address],
     });
     await using home = await makeTempFolder();
     const code = await inviteCode(other, ["--name", "late"]);
