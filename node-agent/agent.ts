@@ -7,7 +7,6 @@ import { Tools } from "../shared/gen/fairlead/v1/tools_pb.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
 import { Scope } from "../shared/lifetime/scope.ts";
 import type { Log } from "../shared/log/log.ts";
-import { parseWorkspacePath, toPathPlatform } from "../shared/names/workspace-path.ts";
 import type { Environment } from "../shared/process/environment.ts";
 import { serve, type ServedService } from "../shared/rpc/service.ts";
 import type { NodeSettings } from "./config/node-settings.ts";
@@ -17,7 +16,7 @@ import { startMemory } from "./memory/memory.ts";
 import { loadIdentity } from "./pairing/identity.ts";
 import { startSkills } from "./skills/skills.ts";
 import { startAgentLink } from "./start-agent-link.ts";
-import type { CommandFolder } from "./tools/exec.ts";
+import { createCommandFolders } from "./tools/command-folder.ts";
 import { createNodeTools, type NodeTools } from "./tools/node-tools.ts";
 import { type Exports, startExports } from "./workspace/exports.ts";
 
@@ -138,26 +137,12 @@ function joinTools({ exports, files, held, deps, board }: ToolParts): NodeTools 
       settings: () => held.settings.exec,
       path: () => held.settings.path,
       environment: deps.environment,
-      openFolder: (workspace, path) => openCommandFolder(exports, workspace, path),
+      openFolder: createCommandFolders(exports),
     },
     publish: (publication) => board.publish({ ...publication, publication: PublicationKind.TOOLS }),
   });
   board.publish({ ...tools.publication, publication: PublicationKind.TOOLS });
   return tools;
-}
-
-/** The folder that a command starts in, held open: whatever its name becomes, the command is in this one. */
-async function openCommandFolder(exports: Exports, workspace: string, path: string): Promise<CommandFolder> {
-  const { root, signal } = await exports.get(workspace);
-  const folder = await root.openFolder(
-    parseWorkspacePath(path, { platform: toPathPlatform(process.platform) }),
-  );
-  return {
-    cwd: folder.procPath,
-    shown: `/${workspace}${folder.canonicalPath === "" ? "" : `/${folder.canonicalPath}`}`,
-    signal,
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
 }
 
 interface WorkerParts {
