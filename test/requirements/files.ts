@@ -36,4 +36,12 @@ export const files = [
     id: "files.race-after-open",
     says: "On a node with `containment: kernel`, a file replaced by a link to a secret between check and open gives `PATH_CHANGED` or `SYMLINK_REFUSED` with no byte sent, and one replaced after it was opened is served from the opened file with the digest of these bytes.",
   },
+  {
+    id: "files.read-range",
+    says: "`fairlead files cat --offset O --length L` writes the bytes O to O+L-1 and nothing else to stdout, fewer at the end of the file and none past it, and exits 0 for an empty file.",
+  },
+  {
+    id: "files.tree-both-ways",
+    says: "`fairlead files get` of a folder brings every readable regular file, every empty folder and, as links, those whose target stays inside it, dotfiles included, and its `--json` result counts files, folders, links and bytes separately, equal to the node's disk; `put` of it with `--jobs 8` stores the same tree as with `--jobs 1`.",
+  },
 ] as const;

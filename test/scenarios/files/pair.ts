@@ -1,0 +1,76 @@
+import { join } from "node:path";
+import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
+import type { Client } from "../../../shared/rpc/service.ts";
+import { startFaultProxy, type FaultProxy } from "../../support/fault-proxy.ts";
+import type { CliOptions, CliResult } from "../../support/run-cli.ts";
+import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
+import { startNode, type TestNode } from "../../support/start-node.ts";
+import { makeTempWorkspace, type TempWorkspace, type TreeOfFiles } from "../../support/temp-workspace.ts";
+
+/** What stands between the tests of files and the real programs. */
+export interface FilesPairOptions {
+  /** What the workspace `app` holds at first. */
+  readonly files?: TreeOfFiles;
+  readonly profile?: "read" | "work" | "full";
+  /** Exported to be read only. */
+  readonly readOnly?: boolean;
+  /** Runs the agent as this user, who owns the workspace. */
+  readonly uid?: number;
+  /** The node dials through a line that can be broken. */
+  readonly throughProxy?: boolean;
+}
+
+/** A gateway, a node that exports `app`, and a client of the gateway's files. */
+export interface FilesPair extends AsyncDisposable {
+  readonly gateway: TestGateway;
+  readonly node: TestNode;
+  readonly workspace: TempWorkspace;
+  readonly proxy: FaultProxy | undefined;
+  /** As the command line calls it, over the administrators' socket. */
+  readonly client: Client<typeof Files>;
+  /** Runs `fairlead files …`. */
+  files(args: readonly string[], options?: Partial<CliOptions>): Promise<CliResult>;
+}
+
+/** Starts both, the real programs, and waits until the workspace can be used. */
+export async function startFilesPair(options: FilesPairOptions = {}): Promise<FilesPair> {
+  await using stack = new AsyncDisposableStack();
+  const owner = options.uid === undefined ? {} : { ownerUid: options.uid };
+  const workspace = stack.use(await makeTempWorkspace(options.files ?? {}, owner));
+  const proxy =
+    options.throughProxy === true ? stack.use(await startFaultProxy({ targetPort: 1 })) : undefined;
+  const args = proxy ? ["--advertise", `127.0.0.1:${proxy.port}`] : [];
+  const gateway = stack.use(await startGateway({ args }));
+  proxy?.retarget(Number(gateway.link.split(":").at(-1)));
+  const node = stack.use(
+    await startNode({
+      gateway,
+      workspaces: { app: options.readOnly === true ? workspace.path : `${workspace.path}:rw` },
+      profile: options.profile ?? "work",
+      ...(options.uid === undefined ? {} : { uid: options.uid }),
+    }),
+  );
+  const socket = await findAdminSocket(join(gateway.home, "gateway"));
+  const channel = stack.use(openGrpcClient({ address: `unix:${socket}`, security: "insecure" }));
+  const owned = stack.move();
+  return {
+    gateway,
+    node,
+    workspace,
+    proxy,
+    client: channel.client(Files),
+    files: (words, more) => gateway.cli(["files", ...words], { timeoutMs: 120_000, ...more }),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The fault of `--json` output. */
+export function errorOf(result: CliResult): {
+  readonly code: string;
+  readonly details: Record<string, unknown>;
+} {
+  const { error } = result.json as { error: { code: string; details: Record<string, unknown> } };
+  return error;
+}
