@@ -1,6 +1,4 @@
-import { mkdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { errnoOf, faultFromErrno } from "../shared/fault/fault-from-errno.ts";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
 import type { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import { parseAddress } from "../shared/identity/address.ts";
@@ -19,8 +17,8 @@ import { type LinkHost, startLinks } from "./link/start-links.ts";
 import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
 import { startMemory } from "./memory/memory.ts";
 import { createPairing, type GatewayPairing } from "./pairing/pairing.ts";
-import type { PolicyText } from "./policy/policy-file.ts";
 import { createPolicy, type Policy } from "./policy/policy.ts";
+import { readPolicy } from "./policy/read-policy.ts";
 import { type AdminFaceOptions, revokedFault } from "./serve/admin.ts";
 import type { Published } from "./serve/node-summary.ts";
 import { createMemoryTools } from "./sessions/memory-tools.ts";
@@ -144,6 +142,7 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
   const { clock, memory, approvals } = parts;
   const { nodes } = pairing;
   const { links } = base.links;
+  const skills = createSessionSkills({ catalogue: base.skills, links, nodes, policy });
   const tools = createTools({
     catalogue: base.tools,
     links,
@@ -152,6 +151,7 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
     policy,
     approvals,
     host: createMemoryTools(memory),
+    skillNames: (caller) => skills.names(caller),
     clock,
   });
   const sessions = createSessions({
@@ -163,13 +163,11 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
     agents: Object.keys(parts.settings.agents),
     clock,
   });
-  const skills = createSessionSkills({ catalogue: base.skills, links, nodes, policy });
   return { sessions, tools, skills, memory, tokens: createTokens({ store, clock }) };
 }
 
 async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureDeps): Promise<Base> {
   const { clock, log } = deps;
-  await mkdir(settings.dir, { recursive: true, mode: 0o700 });
   const file = await readPolicy(settings);
   const policy = createPolicy({ agents: settings.agents, ...(file ? { file } : {}) });
   const store = scope.use(await openStore({ dir: settings.dir, clock }));
@@ -246,6 +244,7 @@ function adminParts(
       const node = await pairing.nodes.find(nodeId);
       if (node) aliases.set(nodeId, node.alias);
       await base.skills.renamed(nodeId);
+      base.tools.renamed(nodeId);
     },
     aliasOf: async (nodeId) => aliases.get(nodeId) ?? nodeId,
   };
@@ -262,13 +261,4 @@ function publishedBy(nodeId: string, base: Base): Published {
     refused: (tools?.problems ?? []).map(({ name, fault }) => ({ kind: "tool", name, fault })),
     containment: workspaces[0]?.containment ?? "",
   };
-}
-
-async function readPolicy(settings: GatewaySettings): Promise<PolicyText | undefined> {
-  try {
-    return { name: settings.policyFile, text: await readFile(settings.policyFile, "utf8") };
-  } catch (error) {
-    if (errnoOf(error) === "ENOENT" && !settings.policyFileNamed) return undefined;
-    throw faultFromErrno(error, settings.policyFile);
-  }
 }

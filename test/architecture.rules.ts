@@ -71,7 +71,7 @@ export const frontDoor: readonly string[] = ["gateway/cli", "node-agent/cli", "s
 export const packages: Readonly<Record<string, readonly string[]>> = {
   /** Messages are what both programs speak. */
   "@bufbuild/protobuf": ["gateway", "node-agent", "shared/gen", "shared/rpc", "shared/tree"],
-  "@grpc/grpc-js": ["shared/rpc", "node-agent/link"],
+  "@grpc/grpc-js": ["shared/rpc"],
   "@modelcontextprotocol/node": ["gateway/serve"],
   "@modelcontextprotocol/server": ["gateway/serve"],
   "@peculiar/x509": ["shared/identity", "gateway/pairing"],
@@ -105,6 +105,7 @@ export const doors: Readonly<Record<"fs" | "env" | "timers" | "child processes",
     "gateway/skills",
     "gateway/pairing",
     "gateway/audit",
+    "gateway/policy",
     "gateway/memory",
     "gateway/store",
     "node-agent/cli",
