@@ -44,4 +44,28 @@ export const files = [
     id: "files.tree-both-ways",
     says: "`fairlead files get` of a folder brings every readable regular file, every empty folder and, as links, those whose target stays inside it, dotfiles included, and its `--json` result counts files, folders, links and bytes separately, equal to the node's disk; `put` of it with `--jobs 8` stores the same tree as with `--jobs 1`.",
   },
+  {
+    id: "files.stat",
+    says: "`fairlead files stat` returns path, kind, size, mode and modification time without reading content, and permission for that one path is enough: its parent and siblings stay closed.",
+  },
+  {
+    id: "files.list-pages",
+    says: "A folder of 4,101 entries lists completely in pages of 1,000 in name order, and every entry that exists during the whole listing appears exactly once although 500 others are created and removed between the pages.",
+  },
+  {
+    id: "files.list-recursive",
+    says: "`fairlead files ls --recursive --limit N` stops after N entries with a cursor that continues at the next one, never enters a linked folder, and ends on a tree where two links point to their own parent.",
+  },
+  {
+    id: "files.make-folders",
+    says: "`fairlead files mkdir` makes one folder and refuses an existing entry with `ALREADY_EXISTS` and exit 6. A write makes missing parents itself, with `createParents: false` it fails with `NOT_FOUND` naming the parent, and a write that fails later removes the folders it made.",
+  },
+  {
+    id: "files.remove",
+    says: "`fairlead files rm` removes a file and an empty folder, refuses a folder that has entries with `NOT_EMPTY` unless recursion was asked for, refuses a file that no longer has the `if-match` digest with `CONFLICT`, and refuses the workspace root with `INVALID_ARGUMENT`.",
+  },
+  {
+    id: "files.move",
+    says: "`fairlead files mv` renames inside one workspace without sending content, and refuses an existing target with `ALREADY_EXISTS`, a folder moved into itself with `INVALID_ARGUMENT` and a missing source with `NOT_FOUND`, each time leaving both paths as they were.",
+  },
 ] as const;
