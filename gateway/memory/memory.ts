@@ -146,6 +146,7 @@ class Indexes implements MemoryIndexes {
   }
 
   async get(get: MemoryGet): Promise<MemoryText> {
+    this.#adopt();
     const { workspace } = this.#find(get.workspaceId);
     const from = checkCount("from", get.from ?? 1);
     const lines = get.lines === undefined ? 0 : checkCount("lines", get.lines);
@@ -241,6 +242,8 @@ class Indexes implements MemoryIndexes {
   }
 
   #select(ids: readonly string[] | undefined): readonly Held[] {
+    // What was linked or exported a moment ago counts, though its change was not told yet.
+    this.#adopt();
     return ids === undefined ? [...this.#held.values()] : ids.map((id) => this.#find(id));
   }
 

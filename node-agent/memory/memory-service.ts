@@ -5,6 +5,8 @@ import {
   Memory,
   type MemoryReadRequest,
   type MemoryReadResponseSchema,
+  type MemoryWatchResponseSchema,
+  WatchEventKind,
 } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import { type Clock, systemClock } from "../../shared/lifetime/clock.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
@@ -14,7 +16,7 @@ import type { ExportSettings } from "../workspace/export-settings.ts";
 import { openWorkspace, type Workspace } from "../workspace/open-workspace.ts";
 import { cutLines } from "./cut-lines.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { MemoryWatch } from "./memory-watch.ts";
+import { type MemoryEvent, MemoryWatch } from "./memory-watch.ts";
 
 /** What `openMemoryService` takes. */
 export interface MemoryServiceOptions extends WorkerWorkspaces {
@@ -56,7 +58,7 @@ export function openMemoryService(options: MemoryServiceOptions): MemoryService 
     read: async (request) => read((await shelf.open(request.workspace)).files, request),
     watch: async function* (request, { signal }) {
       const { watch } = await shelf.open(request.workspace);
-      yield* watch.subscribe(signal);
+      for await (const event of watch.subscribe(signal)) yield toWireEvent(event);
     },
   });
   return { service, [Symbol.asyncDispose]: () => shelf[Symbol.asyncDispose]() };
@@ -102,6 +104,21 @@ class Shelf implements AsyncDisposable {
     const debounceMs = this.#options.debounceMs ?? defaultDebounceMs;
     return { workspace, files, watch: new MemoryWatch({ dir: settings.dir, files, clock, debounceMs }) };
   }
+}
+
+const wireKinds = {
+  available: WatchEventKind.AVAILABLE,
+  changed: WatchEventKind.CHANGED,
+  gap: WatchEventKind.GAP,
+  unavailable: WatchEventKind.UNAVAILABLE,
+} as const;
+
+function toWireEvent(event: MemoryEvent): MessageInitShape<typeof MemoryWatchResponseSchema> {
+  const { epoch, sequence } = event;
+  const kind = wireKinds[event.kind];
+  if (event.kind === "changed") return { kind, epoch, sequence, path: event.path, change: event.change };
+  if (event.kind === "unavailable") return { kind, epoch, sequence, fault: toWireFault(event.fault) };
+  return { kind, epoch, sequence };
 }
 
 async function read(

@@ -1,16 +1,24 @@
 import { randomUUID } from "node:crypto";
-import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../shared/fault/fault.ts";
 import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
-import { type MemoryWatchResponseSchema, WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
-import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import { VerifiedWatch } from "../workers/verified-watch.ts";
 import type { MemoryFiles } from "./memory-files.ts";
 import { isWatchedMemoryPath } from "./memory-paths.ts";
 
-/** One event as it travels. */
-export type MemoryWatchEvent = MessageInitShape<typeof MemoryWatchResponseSchema>;
+/** What a watch says. */
+type Said =
+  | { readonly kind: "available" | "gap" }
+  | { readonly kind: "changed"; readonly path: string; readonly change: "created" | "changed" | "removed" }
+  | { readonly kind: "unavailable"; readonly fault: Fault };
+
+/** One event of a watch. */
+export type MemoryEvent = Said & {
+  /** Names this run of the watch. */
+  readonly epoch: string;
+  /** Rises strictly within one epoch. */
+  readonly sequence: bigint;
+};
 
 /** What `MemoryWatch` needs. */
 export interface MemoryWatchOptions {
@@ -24,12 +32,10 @@ export interface MemoryWatchOptions {
 /** Most events that one slow reader may be behind; beyond them it is told to compare. */
 const maxBehind = 4096;
 
-type Kind = "created" | "changed" | "removed";
-
 /** The watch of one workspace's memory files, shared by everyone who asks. It runs while somebody does. */
 export class MemoryWatch {
   readonly #options: MemoryWatchOptions;
-  readonly #readers = new Set<Queue<MemoryWatchEvent>>();
+  readonly #readers = new Set<Queue<MemoryEvent>>();
   readonly #epoch = randomUUID();
   #known = new Map<string, string>();
   #isScanned = false;
@@ -42,18 +48,18 @@ export class MemoryWatch {
   }
 
   /** Events from now on: first `available` once everything was looked at, then each change. */
-  async *subscribe(signal: AbortSignal): AsyncIterable<MemoryWatchEvent> {
-    const queue = createCoalescingQueue<MemoryWatchEvent>({
+  async *subscribe(signal: AbortSignal): AsyncIterable<MemoryEvent> {
+    const queue = createCoalescingQueue<MemoryEvent>({
       limit: maxBehind,
-      keyOf: (event) => `${event.kind ?? 0} ${event.path ?? ""}`,
-      onOverflow: () => this.#event({ kind: WatchEventKind.GAP }),
+      keyOf: (event) => (event.kind === "changed" ? `changed ${event.path}` : event.kind),
+      onOverflow: () => this.#event({ kind: "gap" }),
     });
     const stop = (): void => queue.close(signal.reason);
     signal.addEventListener("abort", stop, { once: true });
     try {
       signal.throwIfAborted();
       this.#readers.add(queue);
-      if (this.#watch?.isAvailable === true) void queue.push(this.#event({ kind: WatchEventKind.AVAILABLE }));
+      if (this.#watch?.isAvailable === true) void queue.push(this.#event({ kind: "available" }));
       await this.#start();
       yield* queue;
     } finally {
@@ -70,9 +76,8 @@ export class MemoryWatch {
       dir: this.#options.dir,
       includes: isWatchedMemoryPath,
       scan: (signal) => this.#scan(signal),
-      onAvailable: () => this.#tell({ kind: WatchEventKind.AVAILABLE }),
-      onUnavailable: (fault: Fault) =>
-        this.#tell({ kind: WatchEventKind.UNAVAILABLE, fault: toWireFault(fault) }),
+      onAvailable: () => this.#tell({ kind: "available" }),
+      onUnavailable: (fault: Fault) => this.#tell({ kind: "unavailable", fault }),
       clock: this.#options.clock,
       debounceMs: this.#options.debounceMs,
     });
@@ -98,22 +103,21 @@ export class MemoryWatch {
     if (isFirst) return;
     for (const [path, digest] of present) {
       const before = known.get(path);
-      if (before !== digest) this.#tellChange(path, before === undefined ? "created" : "changed");
+      if (before === digest) continue;
+      this.#tell({ kind: "changed", path, change: before === undefined ? "created" : "changed" });
     }
-    for (const path of known.keys()) if (!present.has(path)) this.#tellChange(path, "removed");
+    for (const path of known.keys()) {
+      if (!present.has(path)) this.#tell({ kind: "changed", path, change: "removed" });
+    }
   }
 
-  #tellChange(path: string, change: Kind): void {
-    this.#tell({ kind: WatchEventKind.CHANGED, path, change });
+  #tell(said: Said): void {
+    const event = this.#event(said);
+    for (const queue of this.#readers) void queue.push(event);
   }
 
-  #tell(event: MemoryWatchEvent): void {
-    const numbered = this.#event(event);
-    for (const queue of this.#readers) void queue.push(numbered);
-  }
-
-  #event(event: MemoryWatchEvent): MemoryWatchEvent {
+  #event(said: Said): MemoryEvent {
     this.#sequence += 1n;
-    return { ...event, epoch: this.#epoch, sequence: this.#sequence };
+    return { ...said, epoch: this.#epoch, sequence: this.#sequence };
   }
 }

@@ -1,8 +1,5 @@
 import { Fault } from "../../shared/fault/fault.ts";
-import { runWorker } from "../workers/run-worker.ts";
 import type { WorkerWorkspaces } from "../workers/worker-settings.ts";
-import { openMemoryService } from "./memory-service.ts";
-import { runMemoryExchange, runMemoryWatch } from "./worker-modes.ts";
 
 /**
  * The Memory worker: `--serve` for the agent (framed stdio), `--files DIR` for one JSON exchange, `--watch-files DIR` for a
@@ -12,12 +9,16 @@ async function main(argv: readonly string[]): Promise<void> {
   const [mode, dir, ...rest] = argv;
   if (mode === "--serve" && dir === undefined) return await serveAgent();
   if (dir === undefined || rest.length > 0) throw wrongStart();
-  if (mode === "--files") return await runMemoryExchange(dir);
-  if (mode === "--watch-files") return await runMemoryWatch(dir);
+  // Each way of running loads what it needs alone: the protocol costs more than a whole exchange.
+  const modes = await import("./worker-modes.ts");
+  if (mode === "--files") return await modes.runMemoryExchange(dir);
+  if (mode === "--watch-files") return await modes.runMemoryWatch(dir);
   throw wrongStart();
 }
 
 async function serveAgent(): Promise<void> {
+  const { runWorker } = await import("../workers/run-worker.ts");
+  const { openMemoryService } = await import("./memory-service.ts");
   await runWorker(async (settings) => {
     const memory = openMemoryService(settings as WorkerWorkspaces & { readonly debounceMs?: number });
     return { services: [memory.service], [Symbol.asyncDispose]: () => memory[Symbol.asyncDispose]() };

@@ -1,5 +1,10 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
-import { Memory, WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
+import {
+  Memory,
+  type MemoryWatchResponseSchema,
+  WatchEventKind,
+} from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import { createBackoff } from "../../shared/lifetime/backoff.ts";
 import { type Clock, systemClock } from "../../shared/lifetime/clock.ts";
 import type { Log } from "../../shared/log/log.ts";
@@ -10,7 +15,6 @@ import { callWorker, isWorkerGone, streamFromWorker } from "../workers/worker-ca
 import type { WorkerEnvironment } from "../workers/worker-process.ts";
 import { toWorkerPlan, type WorkerWorkspaces } from "../workers/worker-settings.ts";
 import { startWorker, type Worker } from "../workers/worker.ts";
-import type { MemoryWatchEvent } from "./memory-watch.ts";
 
 /** What `startMemory` takes. */
 export interface MemoryHostOptions {
@@ -73,7 +77,7 @@ export function startMemory(options: MemoryHostOptions): MemoryHost {
 async function* watch(
   worker: Worker,
   options: { readonly workspace: string; readonly context: CallContext; readonly clock: Clock },
-): AsyncIterable<MemoryWatchEvent> {
+): AsyncIterable<MessageInitShape<typeof MemoryWatchResponseSchema>> {
   const { workspace, context, clock } = options;
   const backoff = createBackoff({ firstMs: 100, maxMs: 5000 });
   for (;;) {

@@ -1,15 +1,13 @@
 import path from "node:path";
-import { createInterface } from "node:readline";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault, type JsonValue, toFaultJson } from "../../shared/fault/fault.ts";
 import { readToLimit } from "../../shared/flow/read-to-limit.ts";
-import { WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import { systemClock } from "../../shared/lifetime/clock.ts";
-import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
+import { readFirstLine } from "../workers/first-line.ts";
 import { openWorkspace, type Workspace } from "../workspace/open-workspace.ts";
 import { cutLines } from "./cut-lines.ts";
 import { MemoryFiles } from "./memory-files.ts";
-import { MemoryWatch, type MemoryWatchEvent } from "./memory-watch.ts";
+import { MemoryWatch, type MemoryEvent } from "./memory-watch.ts";
 import { type MemoryRequest, parseMemoryRequest, parseWatchRequest } from "./worker-requests.ts";
 
 const maxRequestBytes = 4 * 1024 * 1024;
@@ -34,28 +32,36 @@ export async function runMemoryExchange(dir: string): Promise<void> {
 export async function runMemoryWatch(dir: string): Promise<void> {
   await using workspace = await openFolder(dir);
   const ended = new AbortController();
-  const lines = createInterface({ input: process.stdin, crlfDelay: Infinity })[Symbol.asyncIterator]();
+  // A reader that has left is an end like that of the input.
+  process.stdout.once("error", () => ended.abort(new Fault("CANCELLED", "the reader has left")));
   try {
-    const first = await lines.next();
-    if (first.done === true) return;
-    parseWatchRequest(first.value);
-    const more = lines.next().then((next) => {
-      const reason =
-        next.done === true
-          ? new Fault("CANCELLED", "the input has ended")
-          : new Fault("INVALID_ARGUMENT", "a watch takes one line of input", { details: { field: "input" } });
-      ended.abort(reason);
-    });
+    const line = await readFirstLine(process.stdin, maxRequestBytes);
+    if (line === "" && process.stdin.readableEnded) return;
+    parseWatchRequest(line);
+    endWithInput(ended);
     const files = new MemoryFiles(workspace.root, systemClock);
     const watch = new MemoryWatch({ dir, files, clock: systemClock, debounceMs });
     for await (const event of watch.subscribe(ended.signal)) await write(toLine(event));
-    await more;
   } catch (error) {
-    const { code, message, details } = toFaultJson(faultFromError(error));
+    const { code, message, details } = toFaultJson(
+      faultFromError(ended.signal.aborted ? ended.signal.reason : error),
+    );
     if (code === "CANCELLED") return;
     process.exitCode = 1;
     await write({ error: { code, message, details } });
+  } finally {
+    // An open input would keep the process alive.
+    process.stdin.destroy();
   }
+}
+
+function endWithInput(ended: AbortController): void {
+  process.stdin.once("end", () => ended.abort(new Fault("CANCELLED", "the input has ended")));
+  process.stdin.once("data", () => {
+    ended.abort(
+      new Fault("INVALID_ARGUMENT", "a watch takes one line of input", { details: { field: "input" } }),
+    );
+  });
 }
 
 /** All of `dir` as far as memory files go, without a rule of its own. */
@@ -120,17 +126,18 @@ function toFile(file: Awaited<ReturnType<MemoryFiles["scan"]>>["files"][number])
   return { path, sizeBytes, modified, digest: file.digest };
 }
 
-function toLine(event: MemoryWatchEvent): JsonValue {
-  const cursor = `${event.epoch ?? ""}:${event.sequence ?? 0n}`;
-  if (event.kind === WatchEventKind.CHANGED) {
-    return { event: "changed", path: event.path ?? "", kind: event.change ?? "changed", cursor };
+function toLine(event: MemoryEvent): JsonValue {
+  const cursor = `${event.epoch}:${event.sequence}`;
+  switch (event.kind) {
+    case "changed":
+      return { event: "changed", path: event.path, kind: event.change, cursor };
+    case "unavailable":
+      return { event: "unavailable", reason: event.fault.code, cursor };
+    case "gap":
+      return { event: "gap", cursor };
+    case "available":
+      return { event: "available", epoch: event.epoch, cursor };
   }
-  if (event.kind === WatchEventKind.UNAVAILABLE) {
-    const fault = event.fault ? fromWireFault(event.fault as Parameters<typeof fromWireFault>[0]) : undefined;
-    return { event: "unavailable", reason: fault?.code ?? "IO_ERROR", cursor };
-  }
-  if (event.kind === WatchEventKind.GAP) return { event: "gap", cursor };
-  return { event: "available", epoch: event.epoch ?? "", cursor };
 }
 
 /** Writes one line, and waits until the reader took it. */

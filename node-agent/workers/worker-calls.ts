@@ -1,22 +1,26 @@
 import { isFault } from "../../shared/fault/fault.ts";
 import type { CallContext, CallOptions } from "../../shared/rpc/service.ts";
 
+/** Workers that one call is given to, one after the other, as each ends meanwhile. */
+const attempts = 3;
+
 /** Whether a call failed because its worker process ended. */
 export function isWorkerGone(error: unknown): boolean {
   return isFault(error, "IO_ERROR") && error.details["reason"] === "worker_gone";
 }
 
-/** A call that may be repeated is made once more, on the next worker, when its worker ended meanwhile. */
+/** A call that may be repeated is made again, on the next worker, when its worker ended meanwhile. */
 export async function callWorker<T>(
   context: CallContext,
   call: (options: CallOptions) => Promise<T>,
 ): Promise<T> {
-  try {
-    return await call(toOptions(context));
-  } catch (error) {
-    context.signal.throwIfAborted();
-    if (!isWorkerGone(error)) throw error;
-    return await call(toOptions(context));
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await call(toOptions(context));
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (attempt === attempts || !isWorkerGone(error)) throw error;
+    }
   }
 }
 
@@ -25,16 +29,17 @@ export async function* streamFromWorker<T>(
   context: CallContext,
   call: (options: CallOptions) => AsyncIterable<T>,
 ): AsyncIterable<T> {
-  let passed = 0;
-  try {
-    for await (const message of call(toOptions(context))) {
-      passed += 1;
-      yield message;
+  for (let attempt = 1, passed = 0; ; attempt += 1) {
+    try {
+      for await (const message of call(toOptions(context))) {
+        passed += 1;
+        yield message;
+      }
+      return;
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (attempt === attempts || passed > 0 || !isWorkerGone(error)) throw error;
     }
-  } catch (error) {
-    context.signal.throwIfAborted();
-    if (!isWorkerGone(error) || passed > 0) throw error;
-    yield* call(toOptions(context));
   }
 }
 

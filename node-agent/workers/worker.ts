@@ -115,6 +115,8 @@ class RestartingWorker implements Worker {
     });
     this.#process = running;
     this.#next.resolve(running);
+    // Its output ends before its end is told: no call may be given to it in between.
+    void running.stdio.closed.then(() => this.#forget(running));
     log.debug("a worker was started", { kind, pid: running.pid });
     try {
       const how = await raceSignal(running.exited, signal);

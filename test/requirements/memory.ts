@@ -8,4 +8,36 @@ export const memory = [
     id: "memory.keyword-search",
     says: "A query matches passages with all its words first and passages with some of them after, at a lower rank; quotes, `*`, `-`, `NEAR`, an unbalanced bracket and text without any word never cause an error.",
   },
+  {
+    id: "memory.fresh-or-flagged",
+    says: "In 200 rounds of write and immediate search each answer holds the new text or is marked not fresh with the index time.",
+  },
+  {
+    id: "memory.reader-stops-not-writer",
+    says: "Cancelling or timing out a search never ends a running sync, and a sync that failed is tried again with back-off until it succeeds.",
+  },
+  {
+    id: "memory.index-damaged",
+    says: "An index file that was altered or cannot be opened is reported in `memory status` and by searches, is rebuilt from the nodes' files, and is never answered from as if it were empty.",
+  },
+  {
+    id: "memory.worker-one-exchange",
+    says: 'The Memory worker started with `--files DIR` reads one JSON request from stdin to its end, writes exactly one JSON document, `{"result"}` or `{"error":{"code","message","details"?}}`, to stdout and ends; log text goes to stderr only.',
+  },
+  {
+    id: "memory.worker-watch-lines",
+    says: "Started with `--watch-files DIR` and one JSON line on stdin, the worker writes one JSON object a line: first `available` with epoch and cursor after a complete scan, then `changed` with path and kind for each edit, and no `unavailable` in a run without faults.",
+  },
+  {
+    id: "memory.worker-bad-start",
+    says: "The worker started with no mode, an unknown mode, a missing folder or an extra argument exits non-zero with one line on stderr and nothing on stdout, before it opens a file.",
+  },
+  {
+    id: "memory.worker-bad-request",
+    says: "Malformed JSON, an unknown operation or field, a wrong type and a request over the size limit give `INVALID_ARGUMENT` or `TOO_LARGE` that names the field or limit, and no file is touched; a second input line in watch mode ends the watch with `INVALID_ARGUMENT`.",
+  },
+  {
+    id: "memory.worker-input-closed",
+    says: "Closing stdin of a watch during start-up leaves no output, no watcher and no process after 2 s; closing it later closes the watcher once, delivers the events already due and exits 0.",
+  },
 ] as const;

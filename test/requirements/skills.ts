@@ -28,4 +28,16 @@ export const skills = [
     id: "skills.long-and-equal-names",
     says: "A prefixed name over 64 characters becomes one of at most 64 that starts with `<alias>-` and ends in a short hash of node id and name. Of two nodes whose prefixed names would be equal (`a` with `b-c`, `a-b` with `c`) the later claimant gets the hash and the first keeps its name, also after restarts and on every gateway.",
   },
+  {
+    id: "skills.broken-spares-the-others",
+    says: "With 20 skills on a node, 6 of them broken, the next preparation holds the other 14 and `fairlead skills ls --json` lists the 6 with state `broken`, file, line and message.",
+  },
+  {
+    id: "skills.published-with-prefix",
+    says: "The skill `deploy` of the node with alias `devbox` stands as `devbox-deploy` within 2 s of the link's `ready` in every session that may use the node and is not bound to the workspace it lies in, and its companion files can be read by a session that has no right to run commands there.",
+  },
+  {
+    id: "skills.read-prints-the-owners-bytes",
+    says: "`fairlead skills read NAME` writes the instruction file of the owner to stdout byte for byte and `read NAME FILE` a companion file; an unknown NAME ends with `NOT_FOUND`, exit 4 and a hint with the nearest name, a skill of an offline node with `NODE_OFFLINE` and exit 5.",
+  },
 ] as const;

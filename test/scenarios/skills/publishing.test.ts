@@ -1,0 +1,202 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { listSkillNames, openTestSessions } from "../../support/open-sessions.ts";
+import { proves } from "../../support/proves.ts";
+import { startGateway } from "../../support/start-gateway.ts";
+import { startNode } from "../../support/start-node.ts";
+import { makeTempWorkspace, type TreeOfFiles } from "../../support/temp-workspace.ts";
+
+const skill = (name: string, body = ""): string =>
+  `---\nname: ${name}\ndescription: Does ${name}.\n---\n${body}`;
+
+const brokenFiles: TreeOfFiles = {
+  "skills/broken-colon/SKILL.md": "---\nname: broken-colon\ndescription: Use it: now\n---\n",
+  "skills/broken-type/SKILL.md": "---\nname: 7\ndescription: x\n---\n",
+  "skills/broken-open/SKILL.md": "name: broken-open\n",
+  "skills/broken-close/SKILL.md": "---\nname: broken-close\ndescription: x\n",
+  "skills/broken-bytes/SKILL.md": Buffer.concat([
+    Buffer.from("---\nname: broken-bytes\ndescription: "),
+    Buffer.of(0xff),
+    Buffer.from("\n---\n"),
+  ]),
+  "skills/broken-twice/SKILL.md": "---\nname: broken-twice\nname: other\ndescription: x\n---\n",
+};
+
+const mainFile = fileURLToPath(new URL("../../../main.ts", import.meta.url));
+
+/** What `skills read` writes to its output, byte for byte. */
+function readBytes(home: string, args: readonly string[]): Promise<Buffer> {
+  const argv = [mainFile, "skills", "read", ...args, "--home", home];
+  const options = { encoding: "buffer", maxBuffer: 4 * 1024 * 1024 } as const;
+  return new Promise((resolve, reject) => {
+    execFile(process.execPath, argv, options, (error, stdout) => (error ? reject(error) : resolve(stdout)));
+  });
+}
+
+interface ListedSkill {
+  readonly name: string;
+  readonly state: string;
+  readonly reasons: readonly {
+    readonly path: string;
+    readonly line: number;
+    readonly message: string;
+    readonly hint: string;
+  }[];
+}
+
+proves(
+  "skills.broken-spares-the-others",
+  "six broken skills are listed with file, line and message, and the other fourteen are there",
+  { timeout: 120_000 },
+  async () => {
+    const good = Array.from({ length: 14 }, (_, index) => `good-${String(index).padStart(2, "0")}`);
+    const files = Object.fromEntries(good.map((name) => [`skills/${name}/SKILL.md`, skill(name)]));
+    await using workspace = await makeTempWorkspace({ ...files, ...brokenFiles });
+    await using gateway = await startGateway();
+    await using node = await startNode({ gateway, workspaces: { app: workspace.path } });
+    await using open = await openTestSessions(gateway);
+    await expect.poll(() => listSkillNames(open.sessions)).toHaveLength(20);
+
+    const opened = await open.sessions.open({ agent: "main", workspace: `${node.alias}:/app` });
+    const inSession = await open.sessions.listSkills({ session: opened.session?.id ?? "" });
+    expect(inSession.skills.filter(({ state }) => state === "eligible").map(({ name }) => name)).toEqual(
+      good,
+    );
+
+    const { skills } = (await gateway.json(["skills", "ls"])) as { readonly skills: readonly ListedSkill[] };
+    const broken = skills.filter(({ state }) => state === "broken");
+    expect(broken.map(({ name }) => name)).toEqual([
+      "broken-bytes",
+      "broken-close",
+      "broken-colon",
+      "broken-open",
+      "broken-twice",
+      "broken-type",
+    ]);
+    for (const { name, reasons } of broken) {
+      const [reason] = reasons;
+      expect(reason, name).toMatchObject({ path: `skills/${name}/SKILL.md`, line: expect.any(Number) });
+      expect(reason?.line, name).toBeGreaterThan(0);
+      expect(reason?.message, name).toMatch(/\S/);
+      expect(reason?.hint, name).toMatch(/\S/);
+    }
+    expect(skills.filter(({ state }) => state === "eligible").map(({ name }) => name)).toEqual(
+      good.map((name) => `devbox-${name}`),
+    );
+  },
+);
+
+proves(
+  "skills.published-with-prefix",
+  "a node's skill stands under its prefix in sessions elsewhere, with its companions, and without a right to run commands",
+  { timeout: 120_000 },
+  async () => {
+    const companion = "echo deploying\n".repeat(100);
+    await using app = await makeTempWorkspace({
+      "skills/deploy/SKILL.md": skill("deploy", "see run.sh"),
+      "skills/deploy/run.sh": companion,
+    });
+    await using other = await makeTempWorkspace({ "README.md": "" });
+    await using gateway = await startGateway();
+    await using bystander = await startNode({ gateway, alias: "other", workspaces: { main: other.path } });
+    await using open = await openTestSessions(gateway);
+    const opened = await Promise.all(
+      ["main", "second"].map(
+        async () =>
+          (await open.sessions.open({ agent: "main", workspace: `${bystander.alias}:/main` })).session?.id ??
+          "",
+      ),
+    );
+    await using node = await startNode({ gateway, workspaces: { app: app.path } });
+    const readyAt = performance.now();
+    for (const session of opened) {
+      await expect
+        .poll(() => listSkillNames(open.sessions, session), { timeout: 2000 })
+        .toEqual(["devbox-deploy"]);
+    }
+    expect(performance.now() - readyAt).toBeLessThan(2000);
+    const [session = ""] = opened;
+    const read = await gateway.cli(["skills", "read", "devbox-deploy", "run.sh", "--session", session]);
+    expect(read).toMatchObject({ exitCode: 0, stdout: companion });
+    const run = await gateway.cli([
+      "tools",
+      "call",
+      "devbox__exec",
+      "--args",
+      '{"command":"true"}',
+      "--session",
+      session,
+      "--json",
+    ]);
+    expect(run.exitCode).not.toBe(0);
+
+    const own = await open.sessions.open({ agent: "main", workspace: `${node.alias}:/app` });
+    expect(await listSkillNames(open.sessions, own.session?.id)).toEqual(["deploy"]);
+  },
+);
+
+test(
+  "a skill that is added, edited, renamed or removed is seen soon, and all of them go with their node",
+  { timeout: 120_000 },
+  async () => {
+    await using workspace = await makeTempWorkspace({
+      "skills/one/SKILL.md": skill("one"),
+      ".agents/skills/two/SKILL.md": skill("two"),
+    });
+    await using gateway = await startGateway();
+    await using node = await startNode({ gateway, workspaces: { app: workspace.path } });
+    await using open = await openTestSessions(gateway);
+    const names = (): Promise<readonly string[]> => listSkillNames(open.sessions);
+    await expect.poll(names).toEqual(["devbox-one", "devbox-two"]);
+    const before = (await open.sessions.listSkills({})).snapshot;
+
+    await workspace.write({ "skills/group/three/SKILL.md": skill("three") });
+    await expect.poll(names).toEqual(["devbox-one", "devbox-three", "devbox-two"]);
+    await workspace.write({ "skills/one/SKILL.md": skill("first") });
+    await expect.poll(names).toEqual(["devbox-first", "devbox-three", "devbox-two"]);
+    await workspace.move("skills/group/three", "skills/four");
+    await workspace.write({ "skills/four/SKILL.md": skill("four") });
+    await expect.poll(names).toEqual(["devbox-first", "devbox-four", "devbox-two"]);
+    await workspace.remove("skills/four");
+    await workspace.write({ "skills/one/SKILL.md": skill("one") });
+    await expect.poll(names).toEqual(["devbox-one", "devbox-two"]);
+    expect((await open.sessions.listSkills({})).snapshot).toBe(before);
+
+    await node.kill("SIGTERM");
+    await expect.poll(names).toEqual(["devbox-one (offline)", "devbox-two (offline)"]);
+    await node.restart();
+    await expect.poll(names).toEqual(["devbox-one", "devbox-two"]);
+    expect((await open.sessions.listSkills({})).snapshot).toBe(before);
+  },
+);
+
+proves(
+  "skills.read-prints-the-owners-bytes",
+  "instructions and companions come byte for byte, and what cannot be read says why",
+  { timeout: 120_000 },
+  async () => {
+    const instructions = `\ufeff${skill("deploy", "text\r\n\r\nwith ends of all kinds \0 and no newline at the end")}`;
+    const companion = Buffer.from(Array.from({ length: 300_000 }, (_, index) => (index * 7) % 256));
+    await using workspace = await makeTempWorkspace({
+      "skills/deploy/SKILL.md": instructions,
+      "skills/deploy/data/blob.bin": companion,
+    });
+    await using gateway = await startGateway();
+    await using node = await startNode({ gateway, workspaces: { app: workspace.path } });
+    await using open = await openTestSessions(gateway);
+    await expect.poll(() => listSkillNames(open.sessions)).toEqual(["devbox-deploy"]);
+
+    expect(await readBytes(gateway.home, ["devbox-deploy"])).toEqual(Buffer.from(instructions));
+    expect(await readBytes(gateway.home, ["devbox-deploy", "data/blob.bin"])).toEqual(companion);
+
+    const unknown = await gateway.cli(["skills", "read", "devbox-deply"]);
+    expect(unknown.exitCode).toBe(4);
+    expect(unknown.stderr).toMatch(/\(NOT_FOUND\)\nhint: .*devbox-deploy/);
+    await node.kill("SIGTERM");
+    await expect.poll(() => listSkillNames(open.sessions)).toEqual(["devbox-deploy (offline)"]);
+    const away = await gateway.cli(["skills", "read", "devbox-deploy"]);
+    expect(away.exitCode).toBe(5);
+    expect(away.stderr).toContain("(NODE_OFFLINE)");
+  },
+);
