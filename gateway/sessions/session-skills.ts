@@ -26,6 +26,8 @@ export interface SkillFileRequest {
 export interface SessionSkills {
   /** Those of the caller's session, or for the operator all of them. */
   list(caller: Caller): Promise<SkillList>;
+  /** Names of those that can be used. */
+  names(caller: Caller): Promise<readonly string[]>;
   /** The bytes of a file of a skill that the caller's list shows. */
   read(caller: Caller, request: SkillFileRequest): AsyncIterable<SkillFilePart>;
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<unknown>;
@@ -48,9 +50,15 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
   };
   return {
     list,
+    names: async (caller) => namesOf(await list(caller)),
     read: async function* read(caller, { name, path, signal }) {
       yield* readSkillFile({ links: options.links, list: await list(caller), name, path, signal });
     },
     changes: (watch) => options.catalogue.changes(watch),
   };
+}
+
+/** The names of the skills of a list that can be used. */
+function namesOf(list: SkillList): readonly string[] {
+  return list.skills.filter(({ state }) => state === "eligible").map(({ name }) => name);
 }

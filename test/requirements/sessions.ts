@@ -61,4 +61,12 @@ export const sessions = [
     id: "sessions.mcp-cancel",
     says: "Closing the response stream (2026-07-28) or `notifications/cancelled` (stdio, 2025-11-25) ends the call on the node within 1 s and no further message is sent for it; an unknown request id is ignored.",
   },
+  {
+    id: "sessions.mcp-unsupported-version",
+    says: "Another version gets error -32022 with `supported` and `requested` and HTTP 400; a request without the required `_meta` fields gets -32602 and HTTP 400; an unknown method -32601 and HTTP 404.",
+  },
+  {
+    id: "sessions.sleeping-node-tools",
+    says: "While its node sleeps a session's list has no tool of that node, and a call of one fails within 1 s with `NODE_OFFLINE`, since when, and a hint; gateway tools go on; the core tools of a session bound to it stay listed and fail with `WORKSPACE_ACCESS_UNAVAILABLE`.",
+  },
 ] as const;

@@ -41,4 +41,12 @@ export const tools = [
     id: "tools.explain-six-states",
     says: "`fairlead tools explain NAME` prints the states installed, discovered, registered, exposed, called and executed in order with evidence, names the first that failed, why, and one next command; `--json` gives the same as one document.",
   },
+  {
+    id: "tools.unknown-name",
+    says: "An unknown tool name fails with `NOT_FOUND` and up to three suggestions from the caller's own surface; a name that is a skill points to that skill, and a hidden tool is never suggested.",
+  },
+  {
+    id: "tools.exec-environment",
+    says: "`PATH`, `LD_*`, `DYLD_*`, `NODE_OPTIONS`, proxy and TLS variables from a caller do not reach the command, and no secret of the node agent is in its environment.",
+  },
 ] as const;

@@ -131,6 +131,7 @@ export async function openSessionKit(options: SessionKitOptions = {}): Promise<S
     approvals,
     host: createMemoryTools(kitMemory),
     hooks: options.hooks ?? [],
+    skillNames: (caller) => skills.names(caller),
     clock,
   });
   const sessions = createSessions({
@@ -264,6 +265,10 @@ class KitSkills implements SessionSkills {
 
   list(): ReturnType<SessionSkills["list"]> {
     return Promise.resolve({ skills: this.#skills, snapshot: digestOf(JSON.stringify(this.#skills)) });
+  }
+
+  async names(..._caller: Parameters<SessionSkills["names"]>): Promise<readonly string[]> {
+    return this.#skills.map(({ name }) => name);
   }
 
   async *read(...[, request]: Parameters<SessionSkills["read"]>): ReturnType<SessionSkills["read"]> {

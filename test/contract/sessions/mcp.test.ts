@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { serveKit as serveBare, type McpKit } from "../../support/mcp-kit.ts";
+import { proves } from "../../support/proves.ts";
 import { envelope } from "../../support/session-house.ts";
 import { makeSkill, skillText } from "../../support/session-kit.ts";
 
@@ -184,3 +185,49 @@ describe("the endpoint", () => {
     expect((await served.post(JSON.stringify(list), modern)).status).toBe(404);
   });
 });
+
+proves(
+  "sessions.mcp-unsupported-version",
+  "another version, a message without its envelope, and an unknown method each get their error and status",
+  async () => {
+    await using served = await serveKit();
+    const ask = async (
+      message: { readonly method: string; readonly params: object },
+      headers: Readonly<Record<string, string>>,
+    ): Promise<{ readonly status: number; readonly error: unknown }> => {
+      const response = await served.post(JSON.stringify({ jsonrpc: "2.0", id: 1, ...message }), headers);
+      return {
+        status: response.status,
+        error: ((await response.json()) as { readonly error: unknown }).error,
+      };
+    };
+    const headers = { "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list" };
+    const version = "2030-05-05";
+    const other = { ...envelope, "io.modelcontextprotocol/protocolVersion": version };
+    expect(
+      await ask(
+        { method: "tools/list", params: { _meta: other } },
+        { ...headers, "mcp-protocol-version": version },
+      ),
+    ).toMatchObject({
+      status: 400,
+      error: { code: -32_022, data: { supported: ["2026-07-28", "2025-11-25"], requested: version } },
+    });
+    for (const params of [
+      {},
+      { _meta: {} },
+      { _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } },
+    ]) {
+      expect(await ask({ method: "tools/list", params }, headers)).toMatchObject({
+        status: 400,
+        error: { code: -32_602 },
+      });
+    }
+    expect(
+      await ask(
+        { method: "tools/fly", params: { _meta: envelope } },
+        { ...headers, "mcp-method": "tools/fly" },
+      ),
+    ).toMatchObject({ status: 404, error: { code: -32_601 } });
+  },
+);
