@@ -40,4 +40,20 @@ export const memory = [
     id: "memory.worker-input-closed",
     says: "Closing stdin of a watch during start-up leaves no output, no watcher and no process after 2 s; closing it later closes the watcher once, delivers the events already due and exits 0.",
   },
+  {
+    id: "memory.search-answer",
+    says: "Each hit of `fairlead memory search --json` carries node, workspace, path, first and last line, digest, score and text, and the answer carries for each workspace the time of the last verified index state, the count of pending files and whether it is fresh.",
+  },
+  {
+    id: "memory.search-many-workspaces",
+    says: "Without `--workspace` a search covers all workspaces that the caller may read, and one that cannot be verified is named with its reason beside the hits of the others.",
+  },
+  {
+    id: "memory.get",
+    says: "`fairlead memory get NODE:PATH --from N --lines N` prints these lines of the file on the node; a missing file exits 4, `--from 0` exits 2, and a start past the end prints nothing, says how many lines there are and exits 0.",
+  },
+  {
+    id: "memory.offline-search",
+    says: "With the node offline a search answers from the last verified index, marked with reason `node_offline` and the time, while `get`, `memory_get` and writes fail with `WORKSPACE_ACCESS_UNAVAILABLE` and exit 5 and no gateway file stands in; after a revocation the search gives nothing of that node.",
+  },
 ] as const;
