@@ -24,6 +24,21 @@ const words: Readonly<Record<string, string>> = {
   PATH_INVALID: "has a name that is too long for the file system",
 };
 
+const hints: Readonly<Record<string, string>> = {
+  ENOENT: "see what there is, for a workspace with fairlead files ls",
+  ENOTDIR: "see what its parents are, for a workspace with fairlead files stat",
+  EISDIR: "name a file in it",
+  EEXIST: "choose another name",
+  ENOTEMPTY: "remove what is in it first, or all of it with --recursive",
+  ENOSPC: "make room on that disk, and repeat the command",
+  EDQUOT: "make room in that user's quota, and repeat the command",
+  ELOOP: "name the target of the link itself",
+  ENAMETOOLONG: "choose a shorter name",
+  EACCES: "give the user that the program runs as permission for it",
+  EPERM: "give the user that the program runs as permission for it",
+  EROFS: "that file system is mounted read only: use another folder",
+};
+
 /** The errno word of a Node file system error (`ENOENT` …), or undefined for any other error. */
 export function errnoOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error)) return undefined;
@@ -39,5 +54,9 @@ export function faultFromErrno(error: unknown, what: string): unknown {
   if (errno === undefined) return error;
   const code = codeByErrno[errno] ?? "IO_ERROR";
   const said = words[code] ?? `could not be used (${errno})`;
-  return new Fault(code, `${what} ${said}`, { details: { errno, path: what } });
+  const hint = hints[errno];
+  return new Fault(code, `${what} ${said}`, {
+    details: { errno, path: what },
+    ...(hint === undefined ? {} : { hint }),
+  });
 }

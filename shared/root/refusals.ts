@@ -26,6 +26,7 @@ export function linkedTargetRefused(linkPath: string): Fault {
 export function symlinkLoop(linkPath: string): Fault {
   return new Fault("SYMLINK_REFUSED", `${shown(linkPath)} leads through more than 40 links`, {
     details: { path: linkPath, reason: "loop" },
+    hint: "mend the links, or name their target itself",
   });
 }
 
@@ -33,7 +34,7 @@ export function symlinkLoop(linkPath: string): Fault {
 export function pathEscapes(linkPath: string): Fault {
   return new Fault("PATH_ESCAPES", `the link ${shown(linkPath)} leads out of the workspace`, {
     details: { path: linkPath },
-    hint: "name its target in allowSymlinkTargets for the workspace on the node",
+    hint: "export the folder it leads to as a workspace of its own: fairlead node workspace add NAME DIR",
   });
 }
 
@@ -53,38 +54,54 @@ export function hardlinkRefused(path: string, links: number): Fault {
 export function unsupportedType(path: string): Fault {
   return new Fault("UNSUPPORTED_FILE_TYPE", `${shown(path)} is a device, a socket or a FIFO`, {
     details: { path },
+    hint: "only files, folders and links are served",
   });
 }
 
 /** Something else where a file is needed. */
 export function notAFile(path: string): Fault {
-  return new Fault("NOT_A_FILE", `${shown(path)} is a folder`, { details: { path } });
+  return new Fault("NOT_A_FILE", `${shown(path)} is a folder`, {
+    details: { path },
+    hint: "name a file in it, or the whole tree: fairlead files ls, get and put take folders",
+  });
 }
 
 /** Something else where a folder is needed. */
 export function notAFolder(path: string): Fault {
-  return new Fault("NOT_A_DIRECTORY", `${shown(path)} is no folder`, { details: { path } });
+  return new Fault("NOT_A_DIRECTORY", `${shown(path)} is no folder`, {
+    details: { path },
+    hint: "see what it is with fairlead files stat",
+  });
 }
+
+const notFoundHint = "see what there is with fairlead files ls";
 
 /** Nothing there. */
 export function notFound(path: string): Fault {
-  return new Fault("NOT_FOUND", `${shown(path)} does not exist`, { details: { path } });
+  return new Fault("NOT_FOUND", `${shown(path)} does not exist`, { details: { path }, hint: notFoundHint });
 }
 
 /** Something there already. */
 export function alreadyExists(path: string): Fault {
-  return new Fault("ALREADY_EXISTS", `${shown(path)} exists already`, { details: { path } });
+  return new Fault("ALREADY_EXISTS", `${shown(path)} exists already`, {
+    details: { path },
+    hint: "choose another name; to replace a file: fairlead files put --if-match any",
+  });
 }
 
 /** The path led elsewhere a moment ago. */
 export function pathChanged(path: string): Fault {
-  return new Fault("PATH_CHANGED", `${shown(path)} was replaced while it was used`, { details: { path } });
+  return new Fault("PATH_CHANGED", `${shown(path)} was replaced while it was used`, {
+    details: { path },
+    hint: "repeat the command",
+  });
 }
 
 /** An operation that the root itself does not take. */
 export function rootRefused(what: string): Fault {
   return new Fault("INVALID_ARGUMENT", `the workspace's root cannot be ${what}`, {
     details: { field: "path" },
+    hint: "name an entry below the root",
   });
 }
 
@@ -92,6 +109,7 @@ export function rootRefused(what: string): Fault {
 export function fileTooLarge(path: string, limit: number, actual: number): Fault {
   return new Fault("TOO_LARGE", `${shown(path)} has ${actual} bytes; at most ${limit} are allowed`, {
     details: { path, limit, actual },
+    hint: "raise maxFileBytes for the workspace on the node",
   });
 }
 

@@ -2,7 +2,7 @@ import { Command, CommanderError, Option } from "commander";
 import { readEnvironment } from "../config/environment.ts";
 import { resolveHome } from "../config/home.ts";
 import { packageVersion } from "../config/package-root.ts";
-import { Fault } from "../fault/fault.ts";
+import { Fault, isFault } from "../fault/fault.ts";
 import { systemClock } from "../lifetime/clock.ts";
 import { type ParsedInput, createCommandInput } from "./command-input.ts";
 import type { CommandGroup, CommandModule } from "./command.ts";
@@ -40,16 +40,24 @@ export async function runProgram(options: ProgramOptions): Promise<number> {
     noColor: environment.noColor,
   });
   using interruption = listenForInterruption({ events: process, onSecond: () => process.exit(130) });
+  let chosen: Chosen | undefined;
   try {
-    const chosen = await choose(options);
+    chosen = await choose(options);
     if (chosen === undefined) return 0;
     const runtime = createRuntime(chosen, { options, output, interruption });
     return (await chosen.module.run(createCommandInput(chosen.input), runtime)) ?? 0;
   } catch (error) {
     if (isBrokenPipe(error)) return 0;
     // Who asked may have left; the status is then all that can be said.
-    return await reportError(output, error).catch(() => 1);
+    return await reportError(output, withUsageHint(error, chosen?.module)).catch(() => 1);
   }
+}
+
+/** Wrong usage always has a next command: the help of what was run, where the fault itself knows nothing better. */
+function withUsageHint(error: unknown, module: CommandModule | undefined): unknown {
+  if (!isFault(error) || error.hint !== undefined || !module) return error;
+  if (error.code !== "INVALID_ARGUMENT" && error.code !== "PATH_INVALID") return error;
+  return error.with({ hint: `fairlead ${module.words} --help` });
 }
 
 function createRuntime(
