@@ -41,6 +41,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
   const { deps, dir, services, board } = parts;
   let identity = parts.identity;
   let last: Fault | undefined;
+  let final: Fault | undefined;
   const status = new StatusWriter(dir, deps.version);
   const link = startLink({
     addresses: identity.addresses,
@@ -58,7 +59,8 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
   scope.defer(async () => {
     await link.drain({ deadlineMs: drainMs, reason: "agent_stops" });
     await link[Symbol.asyncDispose]();
-    await status.write({ ...link.status(), state: "stopped", nextAttemptMs: 0 }, undefined);
+    // An identity that ended stays ended: `node status` and the next `node join` must find that here.
+    await status.write({ ...link.status(), state: "stopped", nextAttemptMs: 0 }, final);
   });
   scope.use(
     startRenewal({
@@ -82,6 +84,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     followStatus(link, { signal, status, fault: () => last, onOnline: () => ready.resolve() }),
   );
   void link.closed.then(async (fault) => {
+    if (fault.code !== "CANCELLED") final = fault;
     await status.write(link.status(), fault);
     ready.reject(fault);
   });
@@ -129,6 +132,13 @@ async function renewOverLink(
   return await client.client(Pairing).renew({ certificateRequest: request }, { signal });
 }
 
+/** A link that a person has to mend is offline, also once its agent has stopped. */
+function stateOf({ state }: LinkStatus, fault: Fault | undefined): NodeStatus["state"] {
+  const isOver = isFault(fault) && !fault.retryable && fault.code !== "CANCELLED";
+  if (isOver && (state === "waiting" || state === "stopped")) return "offline";
+  return state === "waiting" ? "reconnecting" : state;
+}
+
 /** Writes `status.json`, one state after the other; the newest one is what stands there in the end. */
 class StatusWriter {
   readonly #dir: string;
@@ -144,12 +154,7 @@ class StatusWriter {
 
   async write(link: LinkStatus, fault: Fault | undefined): Promise<void> {
     this.#last = {
-      state:
-        link.state === "waiting"
-          ? isFault(fault) && !fault.retryable
-            ? "offline"
-            : "reconnecting"
-          : link.state,
+      state: stateOf(link, fault),
       sinceMs: link.sinceMs,
       reason: link.reason,
       code: fault?.code ?? "",
