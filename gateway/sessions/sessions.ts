@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { Fault, isFault } from "../../shared/fault/fault.ts";
+import { Fault } from "../../shared/fault/fault.ts";
 import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { Lease } from "../../shared/lifetime/lease.ts";
@@ -294,9 +294,4 @@ function unknown(id: string): Fault {
   return new Fault("NOT_FOUND", `there is no open session ${id.slice(0, 64)}`, {
     hint: "fairlead sessions ls",
   });
-}
-
-/** Whether `error` says that a session does not exist or was closed. */
-export function isUnknownSession(error: unknown): boolean {
-  return isFault(error, "NOT_FOUND");
 }

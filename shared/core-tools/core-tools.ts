@@ -140,11 +140,6 @@ export const coreTools: readonly CoreTool[] = [
   },
 ];
 
-/** The core tool of that name, or undefined. */
-export function findCoreTool(name: string): CoreTool | undefined {
-  return coreTools.find((tool) => tool.name === name);
-}
-
 /** The schema that a node publishes: a core tool's with the workspace beside it. */
 export function withWorkspace(schema: JsonSchema): JsonSchema {
   const properties = schema["properties"] as JsonSchema;

@@ -2,10 +2,11 @@ import { Transform, type Readable, type Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import type { JSONRPCMessage, Server } from "@modelcontextprotocol/server";
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
+import { isFault } from "../../../shared/fault/fault.ts";
 import { createBackoff } from "../../../shared/lifetime/backoff.ts";
 import type { Clock } from "../../../shared/lifetime/clock.ts";
 import { Scope } from "../../../shared/lifetime/scope.ts";
-import type { SessionFace } from "../../sessions/face.ts";
+import type { FaceChange, SessionFace } from "../../sessions/face.ts";
 import { bodyLimits, measureDepth } from "./body.ts";
 import { sendNotices, type ListNotices } from "./notices.ts";
 import { createMcpServer } from "./server.ts";
@@ -54,17 +55,61 @@ export async function serveMcpStdio(face: SessionFace, options: McpStdioOptions)
   options.input.unpipe(lines);
 }
 
-/** A gateway that goes and comes back is watched again; what changed meanwhile is told as one change of everything. */
-async function watchForEver(
-  face: SessionFace,
-  parts: { readonly notices: ListNotices; readonly clock: Clock; readonly signal: AbortSignal },
-): Promise<void> {
+interface WatchParts {
+  readonly notices: ListNotices;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Watches on after a gateway was away, and tells what has changed meanwhile; ends when the session is closed. */
+async function watchForEver(face: SessionFace, parts: WatchParts): Promise<void> {
+  const { clock, signal, notices } = parts;
   const backoff = createBackoff({ firstMs: 500, maxMs: 30_000 });
-  while (!parts.signal.aborted) {
-    await sendNotices(face.changes({ signal: parts.signal }), parts).catch(() => undefined);
-    await parts.clock.sleep(backoff.next(), { signal: parts.signal });
-    parts.notices.toolsChanged();
-    parts.notices.resourcesChanged();
+  let before: Digests = (await readDigests(face, signal)) ?? {};
+  const note = (change: FaceChange): void => {
+    before = { ...before, [change.kind]: change.digest };
+  };
+  while (!signal.aborted) {
+    const fault = await sendNotices(noting(face.changes({ signal }), note), parts).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    if (isFault(fault, "NOT_FOUND")) return;
+    await clock.sleep(backoff.next(), { signal });
+    const now = await readDigests(face, signal);
+    if (!now) continue;
+    backoff.reset();
+    if (before.tools !== now.tools) notices.toolsChanged();
+    if (before.skills !== now.skills) notices.resourcesChanged();
+    before = now;
+  }
+}
+
+interface Digests {
+  readonly tools?: string;
+  readonly skills?: string;
+}
+
+async function* noting(
+  changes: AsyncIterable<FaceChange>,
+  note: (change: FaceChange) => void,
+): AsyncGenerator<FaceChange> {
+  for await (const change of changes) {
+    note(change);
+    yield change;
+  }
+}
+
+async function readDigests(face: SessionFace, signal: AbortSignal): Promise<Digests | undefined> {
+  try {
+    const [{ surface }, { snapshot }] = await Promise.all([
+      face.listTools({ signal }),
+      face.listSkills({ signal }),
+    ]);
+    return { tools: surface, skills: snapshot };
+  } catch {
+    // The gateway is away: asked again with the next turn.
+    return undefined;
   }
 }
 
