@@ -22,7 +22,7 @@ export const maxSkillDepth = 6;
 export const maxSearchedFolders = 20_000;
 
 /** Longest front matter, in bytes: far more than any real one, and little enough to be parsed at once. */
-export const maxFrontMatterBytes = 16 * 1024;
+export const maxFrontMatterBytes: number = 16 * 1024;
 
 /** The name of an instruction file. */
 export const instructionFileName = "SKILL.md";
