@@ -9,7 +9,7 @@ import type { Clock } from "../../shared/lifetime/clock.ts";
 import { decodeMessage } from "../../shared/rpc/codec.ts";
 import { connectTimeoutMs } from "../../shared/rpc/limits.ts";
 import type { ServerRawStream } from "../../shared/rpc/raw-stream.ts";
-import { destroySoon } from "./link.ts";
+import { destroySoon } from "./link-side.ts";
 
 /** A message of the node on the control stream. */
 export type ControlMessage = NodeLinkControlRequest["kind"];

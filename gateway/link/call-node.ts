@@ -88,7 +88,9 @@ async function* attemptOn(
   if (link.signal.aborted) throw link.lostFault;
   if (link.draining !== undefined) throw drainingFault(link);
   if (!link.serves(call.path)) throw unknownMethodFault(call.path);
-  const stream = link.pool.acquire(call);
+  using bulk = call.bulk ? await link.bulk.use(call.signal) : undefined;
+  const { pool } = bulk?.side ?? link.main;
+  const stream = pool.acquire(call);
   const port = stream instanceof Promise ? await stream : stream;
   const onStage = (stage: CallStage): void => {
     if (attempt.stage !== "running") attempt.stage = stage;

@@ -1,15 +1,14 @@
-import { create, toBinary, type DescService, type MessageInitShape } from "@bufbuild/protobuf";
+import type { DescService } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
-import { NodeLinkControlResponseSchema, type Hello } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import type { Hello } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
-import { encodedOf } from "../../shared/rpc/encoded.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { ServerConnection, ServerRawStream } from "../../shared/rpc/raw-stream.ts";
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
 import type { Client } from "../../shared/rpc/service.ts";
+import { BulkSide } from "./bulk-side.ts";
+import { LinkSide, type ControlAnswer, type SideOwner } from "./link-side.ts";
 import type { LiveLink } from "./links.ts";
-import { ServeStream, type StreamOwner } from "./serve-stream.ts";
-import { StreamPool } from "./stream-pool.ts";
 
 /** Bytes that the calls of one link may have in flight, each way. */
 export const linkBudgetBytes: number = 64 * 1024 * 1024;
@@ -29,9 +28,7 @@ export interface LinkParts {
   readonly clientOf: <S extends DescService>(link: Link, service: S) => Client<S>;
 }
 
-type ControlMessage = MessageInitShape<typeof NodeLinkControlResponseSchema>["kind"];
-
-/** A live link: its control stream, its connections and their parked streams. */
+/** A live link: its control connection, and the bulk connection while large transfers run. */
 export class Link implements LiveLink {
   readonly nodeId: string;
   readonly alias: string;
@@ -39,12 +36,14 @@ export class Link implements LiveLink {
   readonly protocol: number;
   readonly hello: Hello;
   readonly budget: Budget;
-  readonly pool: StreamPool;
-  /** Whether the node, or whoever administers it, takes it out of service. */
+  readonly main: LinkSide;
+  readonly bulk: BulkSide;
+  /** Why the node takes no new calls, when it is taken out of service. */
   draining: string | undefined;
   /** When the node was heard of last, in milliseconds since 1970. */
   lastSeenMs: number;
   readonly #parts: LinkParts;
+  readonly #owner: SideOwner;
   readonly #ended = new AbortController();
   readonly #methods: ReadonlySet<string>;
   readonly #broken: Fault;
@@ -52,21 +51,30 @@ export class Link implements LiveLink {
   #goodbye = false;
 
   constructor(parts: LinkParts) {
+    const { nodeId, alias, generation, protocol, hello, clock } = parts;
     this.#parts = parts;
-    this.nodeId = parts.nodeId;
-    this.alias = parts.alias;
-    this.#broken = linkLostFault(parts.alias);
+    this.nodeId = nodeId;
+    this.alias = alias;
+    this.generation = generation;
+    this.protocol = protocol;
+    this.hello = hello;
+    this.#broken = linkLostFault(alias);
     this.#lost = this.#broken;
-    this.generation = parts.generation;
-    this.protocol = parts.protocol;
-    this.hello = parts.hello;
-    this.lastSeenMs = parts.clock.now();
+    this.lastSeenMs = clock.now();
     this.budget = createBudget(linkBudgetBytes, parts.budget);
-    this.#methods = new Set(parts.hello.methods);
-    this.pool = new StreamPool({
-      clock: parts.clock,
+    this.#methods = new Set(hello.methods);
+    this.#owner = {
+      clock,
+      onAlive: () => this.touch(),
+      cancelCall: (callId, fault) =>
+        this.send({ case: "cancelCall", value: { callId, fault: toWireFault(fault) } }),
+      lostFault: () => this.#lost,
+    };
+    this.main = new LinkSide(parts.control, this.#owner);
+    this.bulk = new BulkSide({
+      clock,
       signal: this.signal,
-      askFor: (target) => this.send({ case: "moreStreams", value: { target } }),
+      ask: () => this.send({ case: "openBulk", value: {} }),
     });
   }
 
@@ -76,7 +84,7 @@ export class Link implements LiveLink {
 
   /** The connection that the hello came over. */
   get connection(): ServerConnection {
-    return this.#parts.control.connection;
+    return this.main.connection;
   }
 
   /** What calls get that lose their stream: the fault that the link ended with, once it has ended. */
@@ -104,11 +112,9 @@ export class Link implements LiveLink {
     this.lastSeenMs = this.#parts.clock.now();
   }
 
-  /** Sends a message on the control stream. */
-  send(kind: ControlMessage): void {
-    if (this.signal.aborted || !kind) return;
-    const message = create(NodeLinkControlResponseSchema, { kind });
-    this.#parts.control.write(encodedOf(toBinary(NodeLinkControlResponseSchema, message)));
+  /** Sends a message on the control stream of the control connection. */
+  send(kind: ControlAnswer): void {
+    this.main.send(kind);
   }
 
   /** The node leaves on purpose. */
@@ -117,42 +123,25 @@ export class Link implements LiveLink {
     this.draining ??= reason;
   }
 
-  /** Takes a parked stream that the node opened on this link. */
-  accept(raw: ServerRawStream): ServeStream {
-    const owner: StreamOwner = {
-      onFree: (stream) => this.pool.onFree(stream),
-      onGone: (stream) => this.pool.onGone(stream),
-      cancelCall: (callId, fault) => {
-        this.send({ case: "cancelCall", value: { callId, fault: toWireFault(fault) } });
-      },
-      onAlive: () => this.touch(),
-      lostFault: () => this.lostFault,
-    };
-    return new ServeStream(raw, owner);
+  /** The node opened the bulk connection. */
+  openBulk(control: ServerRawStream): LinkSide {
+    const side = new LinkSide(control, this.#owner);
+    this.bulk.opened(side);
+    return side;
   }
 
   client<S extends DescService>(service: S): Client<S> {
     return this.#parts.clientOf(this, service);
   }
 
-  /** Ends it: calls that are not over hear of the fault, and the connection is gone soon. Only the first fault counts. */
+  /** Ends it: calls that are not over hear of the fault, and its connections are gone soon. Only the first fault counts. */
   end(fault: Fault): void {
     if (this.signal.aborted) return;
     this.#lost = fault;
     this.#ended.abort(fault);
-    this.pool.lose();
-    this.#parts.control.end(fault);
-    void destroySoon(this.connection, this.#parts.clock);
+    this.main.end(fault);
+    this.bulk.side?.end(fault);
   }
-}
-
-/** How long a peer has to take the status that ends its link, in milliseconds. */
-const lastWordMs = 500;
-
-/** Ends a connection once its peer has had the time to read why. */
-export async function destroySoon(connection: ServerConnection, clock: Clock): Promise<void> {
-  await clock.sleep(lastWordMs, { signal: connection.closed }).catch(() => undefined);
-  connection.destroy();
 }
 
 /** What calls fail with whose link broke. */

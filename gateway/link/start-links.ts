@@ -10,8 +10,10 @@ import { chooseProtocol, protocolWindow } from "../../shared/rpc/reverse/protoco
 import type { Client, ServedService } from "../../shared/rpc/service.ts";
 import { createClient } from "../../shared/rpc/transport.ts";
 import { acceptControl, type ControlMessage, type ControlSession } from "./accept-control.ts";
+import { createAdmission, defaultAdmission, type AdmissionSettings } from "./admission.ts";
 import { createNodeTransport } from "./call-node.ts";
 import { checkHeartbeat, defaultHeartbeat, watchHeartbeat, type HeartbeatSettings } from "./heartbeat.ts";
+import type { LinkSide } from "./link-side.ts";
 import { Link } from "./link.ts";
 import type { Links, LiveLink, Presence, PublicationReader } from "./links.ts";
 import { NodeState, neverLinked } from "./node-state.ts";
@@ -35,6 +37,7 @@ export interface LinksOptions {
   /** The generation of a node's next link; must rise, also over restarts. The time in milliseconds by default. */
   readonly nextGeneration?: (nodeId: string) => Promise<number> | number;
   readonly heartbeat?: HeartbeatSettings;
+  readonly admission?: AdmissionSettings;
   readonly gatewayVersion?: string;
   readonly clock?: Clock;
   /** Hears what went wrong without a caller; for the log. */
@@ -77,7 +80,8 @@ class Host implements Links {
   readonly #heartbeat: HeartbeatSettings;
   readonly #budget: Budget = createBudget(gatewayBudgetBytes);
   readonly #nodes = new Map<string, NodeState>();
-  readonly #byConnection = new WeakMap<ServerConnection, Link>();
+  readonly #byConnection = new WeakMap<ServerConnection, { readonly link: Link; readonly side: LinkSide }>();
+  readonly #admit: () => void;
   readonly #watchers = new Set<Queue<Presence>>();
   readonly #publications: Publications;
   readonly #generations = new Map<string, number>();
@@ -88,6 +92,7 @@ class Host implements Links {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#heartbeat = checkHeartbeat(options.heartbeat ?? defaultHeartbeat);
+    this.#admit = createAdmission(options.admission ?? defaultAdmission, this.#clock);
     this.#publications = new Publications({
       clock: this.#clock,
       onFault: (error, { nodeId, kind }) => this.#report(error, `publication ${kind} of ${nodeId}`),
@@ -113,10 +118,10 @@ class Host implements Links {
   async #judge(hello: Hello, control: ServerRawStream): Promise<ControlSession> {
     const { certificate } = control.connection.peer;
     if (!certificate) throw unprovenFault(control.connection.refusal);
+    this.#admit();
     const identity = await this.#options.identify(certificate);
     const protocol = chooseProtocol(protocolWindow, { min: hello.protocolMin, max: hello.protocolMax });
-    if (hello.purpose !== LinkPurpose.CONTROL)
-      throw new Fault("INVALID_ARGUMENT", "no bulk connection was asked for");
+    if (hello.purpose === LinkPurpose.BULK) return this.#beginBulk(identity, hello, control);
     if (this.#draining !== undefined) throw new Fault("GATEWAY_UNREACHABLE", "the gateway is stopping");
     const node = this.#nodeOf(identity.nodeId);
     const generation = await this.#nextGeneration(identity.nodeId);
@@ -131,8 +136,33 @@ class Host implements Links {
       budget: this.#budget,
       clientOf: (of, service) => this.#clientOf(node, of, service),
     });
-    this.#byConnection.set(control.connection, link);
+    this.#byConnection.set(control.connection, { link, side: link.main });
     return this.#begin(node, link);
+  }
+
+  #beginBulk({ nodeId }: NodeIdentity, hello: Hello, control: ServerRawStream): ControlSession {
+    const link = this.#nodes.get(nodeId)?.link;
+    if (!link || hello.generation !== BigInt(link.generation)) throw noHelloFault();
+    const side = link.openBulk(control);
+    this.#byConnection.set(control.connection, { link, side });
+    side.send({ case: "accepted", value: this.#acceptanceOf(link) });
+    const onGone = (): void => {
+      link.bulk.closed(side);
+      side.end(undefined);
+    };
+    control.connection.closed.addEventListener("abort", onGone, { once: true });
+    return { onMessage: () => link.touch(), onClosed: onGone };
+  }
+
+  #acceptanceOf(link: Link) {
+    return {
+      generation: BigInt(link.generation),
+      protocol: link.protocol,
+      ...this.#heartbeat,
+      nodeId: link.nodeId,
+      alias: link.alias,
+      gatewayVersion: this.#options.gatewayVersion ?? "",
+    };
   }
 
   async #nextGeneration(nodeId: string): Promise<number> {
@@ -143,17 +173,7 @@ class Host implements Links {
   }
 
   #begin(node: NodeState, link: Link): ControlSession {
-    link.send({
-      case: "accepted",
-      value: {
-        generation: BigInt(link.generation),
-        protocol: link.protocol,
-        ...this.#heartbeat,
-        nodeId: link.nodeId,
-        alias: link.alias,
-        gatewayVersion: this.#options.gatewayVersion ?? "",
-      },
-    });
+    link.send({ case: "accepted", value: this.#acceptanceOf(link) });
     const onGone = (): void => this.#ended(node, link);
     link.signal.addEventListener("abort", onGone, { once: true });
     link.connection.closed.addEventListener("abort", () => link.end(link.lostFault), { once: true });
@@ -212,14 +232,14 @@ class Host implements Links {
   }
 
   acceptServe(stream: ServerRawStream): void {
-    const link = this.#byConnection.get(stream.connection);
-    if (!link || link.signal.aborted) return stream.end(noHelloFault());
-    const serving = link.accept(stream);
+    const { link, side } = this.#byConnection.get(stream.connection) ?? {};
+    if (!link || !side || side.signal.aborted) return stream.end(noHelloFault());
+    const serving = side.accept(stream);
     let parked = false;
     stream.onMessage((bytes) => {
       if (parked) return serving.onMessage(bytes);
       parked = true;
-      if (isParkedFor(link, bytes)) link.pool.onFree(serving);
+      if (isParkedFor(link, bytes)) side.pool.onFree(serving);
       else stream.end(noHelloFault());
     });
     stream.onClosed(() => serving.onClosed());

@@ -1,6 +1,7 @@
 import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
+  LinkPurpose,
   NodeLinkControlRequestSchema,
   NodeLinkControlResponseSchema,
   type HelloAccepted,
@@ -36,6 +37,10 @@ export interface ConnectionOptions {
   readonly clock: Clock;
   /** The hello was accepted. */
   readonly onAccepted: (accepted: HelloAccepted) => void;
+  /** Whether it carries the large transfers of a link that is up already. */
+  readonly isBulk?: boolean;
+  /** Something of the gateway arrived. */
+  readonly onHeard?: () => void;
   /** The gateway leaves on purpose. */
   readonly onDrain: (reason: string) => void;
   readonly onFailed: (error: unknown, call: { readonly callId: string; readonly path: string }) => void;
@@ -56,6 +61,7 @@ export class Connection {
   readonly #budget: Budget = createBudget(linkBudgetBytes);
   #accepted: HelloAccepted | undefined;
   #streams: ServeStreams | undefined;
+  #bulk: Connection | undefined;
   #heardAt: number;
 
   constructor(options: ConnectionOptions) {
@@ -85,14 +91,9 @@ export class Connection {
     return this.#accepted;
   }
 
-  /** Calls that run. */
+  /** Calls that run, on the bulk connection too. */
   get callCount(): number {
-    return this.#streams?.callCount ?? 0;
-  }
-
-  /** Streams that are open for calls. */
-  get streamCount(): number {
-    return this.#streams?.count ?? 0;
+    return (this.#streams?.callCount ?? 0) + (this.#bulk?.callCount ?? 0);
   }
 
   async #expectAcceptance(): Promise<void> {
@@ -120,8 +121,13 @@ export class Connection {
     this.#control.write(encodedOf(toBinary(NodeLinkControlRequestSchema, message)));
   }
 
-  #hear(bytes: Buffer): void {
+  #heard(): void {
     this.#heardAt = this.#options.clock.now();
+    this.#options.onHeard?.();
+  }
+
+  #hear(bytes: Buffer): void {
+    this.#heard();
     try {
       this.#obey(decodeMessage(NodeLinkControlResponseSchema, bytes).kind);
     } catch (error) {
@@ -142,15 +148,40 @@ export class Connection {
       case "cancelCall": {
         const { callId, fault } = message.value;
         const why = fault ? fromWireFault(fault) : new Fault("CANCELLED", "the caller has left");
-        return this.#streams?.cancelCall(callId, why);
+        this.#streams?.cancelCall(callId, why);
+        return this.#bulk?.cancelCall(callId, why);
       }
       case "drain":
         return this.#options.onDrain(message.value.reason);
       case "openBulk":
+        return this.#openBulk();
       case "pong":
       case undefined:
         return;
     }
+  }
+
+  /** A call of this connection, or of its bulk connection, lost its caller. */
+  cancelCall(callId: string, fault: Fault): void {
+    this.#streams?.cancelCall(callId, fault);
+  }
+
+  #openBulk(): void {
+    if (!this.#accepted || this.#bulk || this.#options.isBulk) return;
+    const bulk = new Connection({
+      ...this.#options,
+      isBulk: true,
+      hello: { ...this.#options.hello, purpose: LinkPurpose.BULK, generation: this.#accepted.generation },
+      onAccepted: () => undefined,
+      onDrain: () => undefined,
+      onHeard: () => {
+        this.#heardAt = this.#options.clock.now();
+      },
+    });
+    this.#bulk = bulk;
+    void bulk.ended.then(() => {
+      if (this.#bulk === bulk) this.#bulk = undefined;
+    });
   }
 
   #begin(accepted: HelloAccepted): void {
@@ -164,13 +195,12 @@ export class Connection {
       answer,
       budget: this.#budget,
       clock,
-      onAlive: () => {
-        this.#heardAt = clock.now();
-      },
+      onAlive: () => this.#heard(),
       onFailed,
     });
     void this.#streams.openUntil(1);
-    void this.#watchSilence(accepted.deadAfterMs);
+    // Only the control connection has a heartbeat: on a slow line it must not wait behind a file.
+    if (!this.#options.isBulk) void this.#watchSilence(accepted.deadAfterMs);
     onAccepted(accepted);
   }
 
@@ -193,29 +223,57 @@ export class Connection {
     }
   }
 
-  /** Says that the node leaves, lets calls finish for so long, then ends. */
+  /** Says that the node leaves, lets calls finish for so long, then ends them. */
   async drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void> {
     const { deadlineMs, reason } = options;
     this.say({ case: "drain", value: { deadlineMs, reason } });
-    const streams = this.#streams;
-    if (!streams || streams.callCount === 0) return;
+    const idle = this.idle();
     const settled = new AbortController();
-    void streams.idle().then(() => settled.abort());
-    await this.#options.clock.sleep(deadlineMs, { signal: settled.signal }).catch(() => undefined);
-    if (streams.callCount === 0) return;
-    streams.cancelAll(
-      new Fault("CANCELLED", "the node is being drained", { details: { reason: "draining" } }),
-    );
-    await streams.idle();
+    void idle.then(() => settled.abort());
+    if (this.callCount > 0)
+      await this.#options.clock.sleep(deadlineMs, { signal: settled.signal }).catch(() => undefined);
+    this.cancelAll(new Fault("CANCELLED", "the node is being drained", { details: { reason: "draining" } }));
+    await idle;
+  }
+
+  /** Resolves when no call runs. */
+  async idle(): Promise<void> {
+    await Promise.all([this.#streams?.idle(), this.#bulk?.idle()]);
+  }
+
+  /** Ends every call that runs. */
+  cancelAll(fault: Fault): void {
+    this.#streams?.cancelAll(fault);
+    this.#bulk?.cancelAll(fault);
   }
 
   /** Ends it at once; only the first fault counts. */
   end(fault: Fault): void {
     if (this.#over.signal.aborted) return;
     this.#over.abort(fault);
+    this.#bulk?.end(fault);
     this.#streams?.lose(fault);
     this.#client.destroy(fault);
     this.#ended.resolve(fault);
+  }
+
+  /** Asks for a sign of life after the machine slept; without one in time the connection is over. */
+  async probe(limitMs: number): Promise<void> {
+    const { clock } = this.#options;
+    const askedAt = clock.now();
+    this.#heardAt = askedAt - 1;
+    this.say({ case: "ping", value: { sequence: BigInt(askedAt) } });
+    try {
+      await clock.sleep(limitMs, { signal: this.#over.signal });
+    } catch {
+      return;
+    }
+    if (this.#heardAt >= askedAt) return;
+    this.end(
+      new Fault("GATEWAY_UNREACHABLE", "the link did not outlive the machine's sleep", {
+        details: { reason: "slept" },
+      }),
+    );
   }
 
   /** Ends it with a goodbye that the gateway sees, at the latest after `timeoutMs`. */

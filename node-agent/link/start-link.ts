@@ -13,6 +13,7 @@ import { judgeEnd } from "./judge-end.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { initialStatus, type LinkStatus } from "./link-status.ts";
 import { createRedial, type Redial } from "./redial.ts";
+import { watchForWake } from "./watch-for-wake.ts";
 
 /** What the node publishes, by kind. */
 export interface Publications {
@@ -69,6 +70,9 @@ export function startLink(options: LinkOptions): NodeLinkHandle {
 
 const goodbyeMs = 500;
 
+/** A link that shows no sign of life for so long after the machine slept is dialled anew, in milliseconds. */
+const probeLimitMs = 3000;
+
 class Dialler {
   readonly #options: LinkOptions;
   readonly #clock: Clock;
@@ -82,6 +86,7 @@ class Dialler {
   #status: LinkStatus;
   #connection: Connection | undefined;
   #unknownCount = 0;
+  #wake = new AbortController();
   /** The address that a link came up through last. */
   #lastGood = "";
 
@@ -135,6 +140,7 @@ class Dialler {
   }
 
   async run(): Promise<void> {
+    void watchForWake({ clock: this.#clock, signal: this.#stopping.signal, onWake: () => this.#onWake() });
     try {
       while (!this.#stopping.signal.aborted) {
         const end = await this.#dialEach();
@@ -146,7 +152,7 @@ class Dialler {
           nextStep: end.nextStep,
           nextAttemptMs: this.#clock.now() + waitMs,
         });
-        await this.#clock.sleep(waitMs, { signal: this.#stopping.signal });
+        await this.#pause(waitMs);
       }
     } catch (error) {
       this.#options.onFault?.(error, "link");
@@ -155,7 +161,20 @@ class Dialler {
     this.#finish(reason instanceof Fault ? reason : new Fault("CANCELLED", "the link was closed"));
   }
 
+  /** Waits before the next dial; a machine that wakes up dials at once. */
+  async #pause(waitMs: number): Promise<void> {
+    this.#wake = new AbortController();
+    const signal = AbortSignal.any([this.#stopping.signal, this.#wake.signal]);
+    await this.#clock.sleep(waitMs, { signal }).catch(() => undefined);
+  }
+
+  #onWake(): void {
+    this.#wake.abort();
+    void this.#connection?.probe(probeLimitMs);
+  }
+
   #finish(fault: Fault): void {
+    this.#stopping.abort(fault);
     const { reason, nextStep } = judgeEnd(fault, { unknownCount: this.#unknownCount });
     this.#change({ state: "stopped", reason, nextStep, nextAttemptMs: 0 });
     for (const queue of this.#watchers) queue.close();

@@ -61,6 +61,8 @@ export interface CallOptions {
   readonly traceparent?: string;
   /** Names the call; random by default. */
   readonly callId?: string;
+  /** The call moves 1 MiB or more: on a link it runs beside the control connection. */
+  readonly bulk?: boolean;
 }
 
 /** A method as its caller sees it. Faults arrive as `Fault`; leaving a stream early cancels the call. */

@@ -19,6 +19,8 @@ export interface OutgoingCall {
   readonly remainingMs: number;
   readonly traceparent: string | undefined;
   readonly idempotencyKey: string | undefined;
+  /** It moves 1 MiB or more. */
+  readonly bulk: boolean;
   /** The caller's; its reason is why the call is cancelled. */
   readonly signal: AbortSignal | undefined;
 }
@@ -93,6 +95,7 @@ function toOutgoingCall(method: DescMethod, { path, requests, options }: CallPar
     remainingMs: resolveDeadlineMs(options.deadlineMs),
     traceparent: options.traceparent,
     idempotencyKey: options.idempotencyKey,
+    bulk: options.bulk ?? false,
     signal: options.signal,
   };
 }

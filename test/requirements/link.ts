@@ -17,6 +17,10 @@ export const link = [
     says: "While a parked stream is free a call costs one round trip and opens no stream; afterwards the stream is parked again and serves the next call.",
   },
   {
+    id: "link.messages-arrive-whole",
+    says: "Requests and answers of 64 KiB − 1, 64 KiB, 64 KiB + 1 and 100 MiB in messages of at most 4 MiB arrive byte for byte and in order; no request, answer or byte of a file travels on the control stream, and transfers of 1 MiB or more run on the bulk connection, which is closed after 60 s without use.",
+  },
+  {
     id: "link.every-call-kind",
     says: "One suite of unary, client-stream, server-stream and bidirectional calls gives equal messages, statuses and `Fault` fields over a direct connection, over a link and over framed stdio.",
   },
@@ -45,6 +49,10 @@ export const link = [
     says: "An `at_most_once` call repeated with its idempotency key within 10 min gets the first outcome, success or failure, and runs once.",
   },
   {
+    id: "link.state-watch",
+    says: "A watcher of connection state receives the present state of every node first and then each change in order with state, since, reason code and connection generation.",
+  },
+  {
     id: "link.message-too-large",
     says: "A message of 4 MiB + 1 byte in either direction fails its call alone with `TOO_LARGE`, `details.limit` = 4194304 and the size in `details.actual`; the next call succeeds on the same link.",
   },
@@ -57,8 +65,24 @@ export const link = [
     says: "An idempotency key repeated with a different method or request ends with `CONFLICT`, and nothing runs.",
   },
   {
+    id: "link.stage-named",
+    says: "A call that ends with `DEADLINE_EXCEEDED`, `NODE_OFFLINE` or `OUTCOME_UNKNOWN` names how far it came in `details.stage`: `queued`, `dispatched` or `running`.",
+  },
+  {
     id: "link.node-answers-deadline",
     says: "A handler that never returns gives the caller `DEADLINE_EXCEEDED` from the node with stage `running` within 500 ms of a deadline of 1 s, and its signal is aborted.",
+  },
+  {
+    id: "link.paused-reader-bounded",
+    says: "While a 1 GiB answer, in messages of 64 KiB and of 1 MiB, meets a reader that stopped, or a 1 GiB request a node that stopped reading, its bytes in flight stay within 8 MiB and the memory of gateway and node each grows by at most 64 MiB.",
+  },
+  {
+    id: "link.pause-resume-in-order",
+    says: "10,000 numbered messages to a reader that pauses and resumes 100 times all arrive once and in order.",
+  },
+  {
+    id: "link.control-never-starved",
+    says: "With 500 watch streams that nobody reads open on a link, a short call takes under 1 s, a file of 100 MiB arrives whole and the node stays `online`.",
   },
   {
     id: "link.heartbeat-from-gateway",
@@ -67,6 +91,10 @@ export const link = [
   {
     id: "link.frozen-node",
     says: "A frozen node is `offline` within 26 s with its reason and its subscriptions are freed; new calls then fail with `NODE_OFFLINE`, and a dispatched one ends with the ledger's answer after the thaw or with `OUTCOME_UNKNOWN` at its deadline.",
+  },
+  {
+    id: "link.frozen-gateway",
+    says: "A node whose gateway freezes leaves the link within 26 s, dials again, and is `online` within 31 s of the gateway's thaw.",
   },
   {
     id: "link.silent-peer-given-up",
@@ -137,7 +165,19 @@ export const link = [
     says: "An idle node holds one parked stream, 200 concurrent calls raise the pool to at most 64 with the rest waiting in order within their deadlines, the first of the new streams serves a call before the last is open, and 30 s after the load the pool is at one again.",
   },
   {
+    id: "link.broken-call-costs-its-stream-only",
+    says: "A call cancelled, reset or failed in the middle of its answer ends with its own code, its stream is replaced, and no byte of it reaches the next call on the link.",
+  },
+  {
+    id: "link.one-channel-one-connection",
+    says: "After its gateway was killed and started again, no stream of the node's old channel opens a connection; the new one begins with a hello and shows the certificate that is on disk then.",
+  },
+  {
     id: "link.early-status",
     says: "A node that answers an upload or bidirectional call before its end has its status delivered at once, and the next call on that stream gets no byte of the old one.",
+  },
+  {
+    id: "link.bidi-both-stopped",
+    says: "A bidirectional call whose two sides both stop reading for 3 s while each sends 64 MiB ends whole once both read again; grants never wait behind data.",
   },
 ] as const;
