@@ -68,4 +68,16 @@ export const files = [
     id: "files.move",
     says: "`fairlead files mv` renames inside one workspace without sending content, and refuses an existing target with `ALREADY_EXISTS`, a folder moved into itself with `INVALID_ARGUMENT` and a missing source with `NOT_FOUND`, each time leaving both paths as they were.",
   },
+  {
+    id: "files.write-disk-full",
+    says: "A write to a full disk fails with `DISK_FULL` and `ENOSPC` in details, the old content is intact and no staged file or part remains, on the node for `put` and on this machine for `get`.",
+  },
+  {
+    id: "files.write-body-damaged",
+    says: "A body that is shorter, longer or other than its announced size and digest gives `INTEGRITY_FAILURE`, with the target as it was and no staged file.",
+  },
+  {
+    id: "files.tree-bad-entry",
+    says: "Among 1,000 good files an unreadable file, an absolute, a dangling and a looping link and a FIFO are each listed with path and code in `failed`, the 1,000 arrive and the exit is 7; in strict mode the transfer fails, names the first and publishes nothing.",
+  },
 ] as const;
