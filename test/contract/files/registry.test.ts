@@ -1,28 +1,25 @@
+import { writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "../../../gateway/files/registry.ts";
 import type { Presence } from "../../../gateway/link/links.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
-import { openRoot } from "../../../shared/root/open-root.ts";
 import type { Client } from "../../../shared/rpc/service.ts";
 import { proves } from "../../support/proves.ts";
-import { makeTempFolder } from "../../support/temp-folder.ts";
+import { openTempExports } from "../../unit/workspace/temp-exports.ts";
 import { createDirectClient } from "./direct-client.ts";
-import { createFolderFiles } from "./folder-files.ts";
 
 const offer = { nodeId: "n1", workspace: "app", writable: true, containment: "kernel", leaseEpoch: 1n };
 
 async function makeNode(): Promise<AsyncDisposable & { client: Client<typeof Files>; file: string }> {
-  const stack = new AsyncDisposableStack();
-  const folder = stack.use(await makeTempFolder());
-  await writeFile(folder.join("a.txt"), "on the node");
-  const root = stack.use(await openRoot(folder.path));
+  const temp = await openTempExports((dir) => writeFileSync(join(dir, "a.txt"), "on the node"));
   return {
-    client: createDirectClient(Files, createFolderFiles(root)),
-    file: folder.join("a.txt"),
-    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+    client: createDirectClient(Files, temp.files),
+    file: join(temp.dir, "a.txt"),
+    [Symbol.asyncDispose]: () => temp[Symbol.asyncDispose](),
   };
 }
 

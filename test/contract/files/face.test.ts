@@ -1,0 +1,249 @@
+import { mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createFilesFace } from "../../../gateway/files/face.ts";
+import type { FileQuestion } from "../../../gateway/files/file-question.ts";
+import type { ReadMemory } from "../../../gateway/files/read-memory.ts";
+import { createWorkspaceRegistry } from "../../../gateway/files/registry.ts";
+import type { NodeRecord } from "../../../gateway/pairing/nodes.ts";
+import { digestOf, type Digest } from "../../../shared/content/digest.ts";
+import { Fault } from "../../../shared/fault/fault.ts";
+import {
+  Files,
+  WritePrecondition,
+  type FilesReadResponse,
+  type FilesWriteResponse,
+} from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { systemClock } from "../../../shared/lifetime/clock.ts";
+import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
+import type { Client } from "../../../shared/rpc/service.ts";
+import { openTempExports } from "../../unit/workspace/temp-exports.ts";
+import { createDirectClient } from "./direct-client.ts";
+
+const node: NodeRecord = {
+  id: "n1",
+  alias: "devbox",
+  labels: {},
+  profile: "work",
+  keyDigest: "",
+  pairedAt: 0,
+  certificateExpiresAt: 0,
+  revokedAt: undefined,
+  hostName: "",
+  platform: "linux",
+};
+
+interface Face extends AsyncDisposable {
+  /** Of the node. */
+  readonly dir: string;
+  readonly client: Client<typeof Files>;
+  readonly asked: FileQuestion[];
+}
+
+interface FaceOptions {
+  /** Paths that the gateway's policy refuses. */
+  readonly denied?: (question: FileQuestion) => boolean;
+  readonly isOnline?: () => boolean;
+}
+
+/** A gateway's face before a folder of this machine, all in one process. */
+async function makeFace(options: FaceOptions = {}): Promise<Face> {
+  await using stack = new AsyncDisposableStack();
+  const temp = stack.use(await openTempExports(() => undefined, { settings: { followSymlinks: true } }));
+  const nodeFiles = createDirectClient(Files, temp.files);
+  const links = {
+    find: () => undefined,
+    get: () => {
+      throw new Fault("NODE_OFFLINE", "devbox is offline");
+    },
+    presence: () => ({
+      nodeId: "n1",
+      state: "online" as const,
+      sinceMs: 0,
+      reason: "linked",
+      generation: 1,
+      lastSeenMs: 0,
+      address: "",
+      hello: undefined,
+    }),
+  };
+  const registry = createWorkspaceRegistry({ links, clock: systemClock });
+  registry.register(
+    { nodeId: "n1", workspace: "app", writable: true, containment: "kernel", leaseEpoch: 1n },
+    () => (options.isOnline?.() === false ? links.get() : nodeFiles),
+  );
+  const asked: FileQuestion[] = [];
+  const face = createFilesFace({
+    registry,
+    nodes: { resolve: async () => node, find: async () => node },
+    decide: (question) => {
+      asked.push(question);
+      const decision = options.denied?.(question) === true ? "deny" : "allow";
+      return { decision, rule: "test" };
+    },
+    clock: systemClock,
+    reads: createReads(),
+  });
+  const owned = stack.move();
+  return {
+    dir: temp.dir,
+    client: createDirectClient(Files, face),
+    asked,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function createReads(): ReadMemory {
+  const known = new Map<string, Digest>();
+  return {
+    find: async ({ path }) => known.get(path),
+    remember: async ({ path }, digest) => void known.set(path, digest),
+  };
+}
+
+async function faultOf(work: Promise<unknown>): Promise<Fault> {
+  const error: unknown = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (error instanceof Fault) return error;
+  throw new Error("no fault", { cause: error });
+}
+
+const workspace = "devbox:/app";
+
+function read(face: Face, path: string): Promise<FilesReadResponse[]> {
+  return Array.fromAsync(face.client.read({ workspace, path }));
+}
+
+interface Written {
+  readonly path: string;
+  readonly content: string;
+  /** Not said by default. */
+  readonly precondition?: WritePrecondition;
+}
+
+function write(face: Face, { path, content, precondition }: Written): Promise<FilesWriteResponse> {
+  const bytes = Buffer.from(content);
+  const sizeBytes = BigInt(bytes.byteLength);
+  const header = { workspace, path, precondition: precondition ?? WritePrecondition.UNSPECIFIED, sizeBytes };
+  return face.client.write(
+    (async function* () {
+      yield { part: { case: "header" as const, value: header } };
+      yield { part: { case: "chunk" as const, value: bytes } };
+      yield { part: { case: "trailer" as const, value: { sizeBytes, digest: digestOf(bytes) } } };
+    })(),
+  );
+}
+
+test("a path that is none is refused before policy or node hear of it", async () => {
+  await using face = await makeFace();
+  for (const path of ["../x", "/x", "a/../b", "a//b", ".", "a\0b"]) {
+    expect((await faultOf(face.client.stat({ workspace, path }))).code).toBe("PATH_INVALID");
+    expect((await faultOf(read(face, path))).code).toBe("PATH_INVALID");
+    expect((await faultOf(write(face, { path, content: "x" }))).code).toBe("PATH_INVALID");
+  }
+  expect((await faultOf(face.client.stat({ workspace: "devbox:/app/x", path: "y" }))).code).toBe(
+    "INVALID_ARGUMENT",
+  );
+  expect(face.asked).toEqual([]);
+});
+
+test("policy is asked about the requested path, and again about the one that the node reports", async () => {
+  await using face = await makeFace({ denied: ({ path }) => path.startsWith("closed") });
+  await mkdir(join(face.dir, "closed"));
+  await writeFile(join(face.dir, "closed/secret"), "secret");
+  await symlink("closed", join(face.dir, "open"));
+  for (const work of [
+    () => read(face, "closed/secret"),
+    () => read(face, "open/secret"),
+    () => face.client.stat({ workspace, path: "open/secret" }),
+    () => face.client.list({ workspace, path: "open" }),
+    () => Array.fromAsync(face.client.readTree({ workspace, path: "open" })),
+    () => write(face, { path: "open/secret", content: "changed", precondition: WritePrecondition.ANY }),
+    () => face.client.remove({ workspace, path: "open/secret" }),
+    () => face.client.move({ workspace, from: "open/secret", to: "elsewhere" }),
+  ]) {
+    const fault = await faultOf(work());
+    expect([fault.code, fault.details["side"], fault.details["rule"]]).toEqual([
+      "POLICY_DENIED",
+      "gateway",
+      "test",
+    ]);
+  }
+  expect(await readFile(join(face.dir, "closed/secret"), "utf8")).toBe("secret");
+  expect((await readdir(face.dir)).toSorted()).toEqual(["closed", "open"]);
+});
+
+test("answers say where they come from", async () => {
+  await using face = await makeFace();
+  await mkdir(join(face.dir, "real"));
+  await writeFile(join(face.dir, "real/file"), "content");
+  await symlink("real", join(face.dir, "alias"));
+  const expected = {
+    nodeId: "n1",
+    workspace: "app",
+    requestedPath: "alias/file",
+    canonicalPath: "real/file",
+  };
+  expect((await face.client.stat({ workspace, path: "alias/file" })).source).toMatchObject(expected);
+  const [header, , trailer] = await read(face, "alias/file");
+  expect(header?.part).toMatchObject({ case: "header", value: { source: expected } });
+  expect(trailer?.part).toMatchObject({
+    case: "trailer",
+    value: { sizeBytes: 7n, digest: digestOf("content") },
+  });
+});
+
+test("a tree comes without what policy denies, and says so", async () => {
+  await using face = await makeFace({ denied: ({ path }) => path.endsWith(".shut") });
+  await writeFile(join(face.dir, "a.txt"), "a");
+  await writeFile(join(face.dir, "b.shut"), "secret");
+  await writeFile(join(face.dir, "c.shut"), Buffer.alloc(600_000, "secret"));
+  await writeFile(join(face.dir, "d.txt"), "d");
+  const parts = await Array.fromAsync(face.client.readTree({ workspace, path: "" }));
+  const problems = parts.flatMap((part) => part.problems);
+  expect(problems.map(({ path, fault }) => `${path} ${fault ? fromWireFault(fault).code : ""}`)).toEqual([
+    "b.shut POLICY_DENIED",
+    "c.shut POLICY_DENIED",
+  ]);
+  expect(parts.flatMap(({ entries }) => entries.map(({ entry }) => entry?.path))).toEqual(["a.txt", "d.txt"]);
+  expect(Buffer.concat(parts.map(({ content }) => content)).toString()).toBe("ad");
+  expect(parts.at(-1)?.treeTrailer).toMatchObject({ files: 2n, failed: 2n, sizeBytes: 2n });
+  const strict = Array.fromAsync(face.client.readTree({ workspace, path: "", strict: true }));
+  expect((await faultOf(strict)).code).toBe("POLICY_DENIED");
+});
+
+test("without a condition a write replaces only what its user last read", async () => {
+  await using face = await makeFace();
+  await writeFile(join(face.dir, "file"), "one");
+  const unread = await faultOf(write(face, { path: "file", content: "two" }));
+  expect([unread.code, unread.hint]).toEqual(["CONFLICT", expect.stringContaining("--if-match")]);
+  await read(face, "file");
+  await write(face, { path: "file", content: "two" });
+  await write(face, { path: "file", content: "three" });
+  await writeFile(join(face.dir, "file"), "by another");
+  const changed = await faultOf(write(face, { path: "file", content: "four" }));
+  expect([changed.code, changed.hint]).toEqual(["CONFLICT", expect.stringContaining("--if-match")]);
+  expect(await readFile(join(face.dir, "file"), "utf8")).toBe("by another");
+  await write(face, { path: "file", content: "four", precondition: WritePrecondition.ANY });
+  expect(await readFile(join(face.dir, "file"), "utf8")).toBe("four");
+});
+
+test("a node that cannot be reached is a workspace that cannot be reached", async () => {
+  let isOnline = true;
+  await using face = await makeFace({ isOnline: () => isOnline });
+  await writeFile(join(face.dir, "file"), "content");
+  await face.client.stat({ workspace, path: "file" });
+  isOnline = false;
+  for (const work of [
+    () => face.client.stat({ workspace, path: "file" }),
+    () => face.client.list({ workspace, path: "" }),
+    () => read(face, "file"),
+    () => write(face, { path: "file", content: "new" }),
+  ]) {
+    const fault = await faultOf(work());
+    expect([fault.code, fault.details["reason"]]).toEqual(["WORKSPACE_ACCESS_UNAVAILABLE", "node_offline"]);
+    expect(fault.message).toContain("devbox:/app");
+  }
+});
