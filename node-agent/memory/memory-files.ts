@@ -7,6 +7,7 @@ import type { Entry, RootHandle, WalkItem } from "../../shared/root/root-handle.
 import { KnownFiles } from "../workers/known-files.ts";
 import { OneAtATime } from "../workers/one-at-a-time.ts";
 import { readWhole } from "../workers/read-whole.ts";
+import { Turn } from "../workers/turn.ts";
 import { memoryFolder, parseMemoryPath, rootMemoryFiles } from "./memory-paths.ts";
 
 /** Longest memory file that is read, in bytes. */
@@ -14,8 +15,6 @@ export const maxMemoryFileBytes: number = 1024 * 1024;
 
 /** Most entries below `memory/`. */
 const maxEntries = 200_000;
-
-const longestTurnMs = 15;
 
 /** A memory file with the digest of its bytes. */
 export interface MemoryFile {
@@ -40,15 +39,14 @@ export interface MemoryFileText {
 /** The memory files of one workspace. What was read once is read again only when size, times or inode differ. */
 export class MemoryFiles {
   readonly #root: RootHandle;
-  readonly #clock: Clock;
   readonly #known: KnownFiles<Digest>;
   readonly #scans = new OneAtATime();
-  #turnBeganAt = 0;
+  readonly #turn: Turn;
 
   constructor(root: RootHandle, clock: Clock) {
     this.#root = root;
-    this.#clock = clock;
     this.#known = new KnownFiles(clock);
+    this.#turn = new Turn(clock);
   }
 
   /** Lists all memory files, each real one once, and what was skipped, as they are after this was called. */
@@ -68,7 +66,7 @@ export class MemoryFiles {
       const looked = await this.#look(found);
       if (looked && typeof looked !== "string") skipped.push({ path: found.path, fault: looked });
       else if (looked) files.push({ entry: found, digest: looked });
-      await this.#breathe(signal);
+      await this.#turn.pause(signal);
     }
     return { files, skipped };
   }
@@ -129,13 +127,6 @@ export class MemoryFiles {
       if (!isFault(error)) throw error;
       return error.code === "NOT_FOUND" ? undefined : error;
     }
-  }
-
-  /** Lets others have their turn when this one was long. */
-  async #breathe(signal: AbortSignal): Promise<void> {
-    if (performance.now() - this.#turnBeganAt < longestTurnMs) return;
-    await this.#clock.sleep(0, { signal });
-    this.#turnBeganAt = performance.now();
   }
 }
 

@@ -18,6 +18,7 @@ import {
 import { instructionFileName, type SkillLimits } from "../../shared/skill-file/limits.ts";
 import { KnownFiles } from "../workers/known-files.ts";
 import { readWhole } from "../workers/read-whole.ts";
+import { Turn } from "../workers/turn.ts";
 
 /** What this machine publishes at one moment. */
 export interface SkillPublication {
@@ -48,6 +49,7 @@ interface Published {
 /** What `findSkills` takes. */
 export interface FindSkillsOptions {
   readonly limits: SkillLimits;
+  readonly clock: Clock;
   readonly signal: AbortSignal;
 }
 
@@ -63,7 +65,7 @@ export async function findSkills(
     try {
       if (workspace.root instanceof Fault) throw workspace.root;
       workspace.known.begin();
-      const folders = toFolders(workspace.root, workspace.known);
+      const folders = toFolders(workspace.root, { ...options, known: workspace.known });
       const found = await discoverSkills(folders, { roots: workspaceSkillRoots, ...options });
       for (const skill of found.skills) all.push(toPublished(name, skill));
       for (const problem of found.skipped)
@@ -84,16 +86,23 @@ export function createKnownSkills(clock: Clock): KnownFiles<KeptSkill> {
   return new KnownFiles<KeptSkill>(clock);
 }
 
-function toFolders(root: RootHandle, known: KnownFiles<KeptSkill>): SkillFolders {
+function toFolders(
+  root: RootHandle,
+  search: FindSkillsOptions & { readonly known: KnownFiles<KeptSkill> },
+): SkillFolders {
+  const turn = new Turn(search.clock);
   return {
-    list: (path) => root.list(path),
+    list: async (path) => {
+      await turn.pause(search.signal);
+      return await root.list(path);
+    },
     read: async (path, maxBytes) => {
       const file = await readWhole(root, path, maxBytes);
       if (file) return file;
       throw new Fault("PATH_CHANGED", `${path} changes faster than it can be read`, { details: { path } });
     },
-    recall: (entry) => known.find(entry),
-    keep: (entry, skill) => known.keep(entry, skill),
+    recall: (entry) => search.known.find(entry),
+    keep: (entry, skill) => search.known.keep(entry, skill),
   };
 }
 

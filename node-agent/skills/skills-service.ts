@@ -80,7 +80,11 @@ class Shelf implements AsyncDisposable {
         this.#known.set(name, known);
         searched.push({ name, known, root: await this.#tryOpen(name) });
       }
-      return await findSkills(searched, { limits: this.#options.skillLimits ?? defaultSkillLimits, signal });
+      return await findSkills(searched, {
+        limits: this.#options.skillLimits ?? defaultSkillLimits,
+        clock: this.#clock,
+        signal,
+      });
     });
   }
 

@@ -1,3 +1,4 @@
+import { isFault } from "../../shared/fault/fault.ts";
 import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { Entry, RootHandle } from "../../shared/root/root-handle.ts";
 
@@ -7,24 +8,39 @@ export interface WholeFile {
   readonly content: Buffer;
 }
 
-const attempts = 3;
+const attempts = 5;
 
 /**
  * All bytes of a file of at most `maxBytes`, all of one state: a file that changes while it is read is read again, and
- * undefined when it does so three times. A larger one is `TOO_LARGE`.
+ * undefined when it does so each time. A larger one is `TOO_LARGE`. One that is missing is looked for again as well: a
+ * save by rename takes the name from the file that was just found.
  */
 export async function readWhole(
   root: RootHandle,
   path: WorkspacePath,
   maxBytes: number,
 ): Promise<WholeFile | undefined> {
-  for (let attempt = 0; attempt < attempts; attempt += 1) {
-    await using file = await root.openFile(path, { maxBytes });
-    // One byte more than the file had shows whether it grew; the root refuses what is above the limit.
-    const buffer = Buffer.allocUnsafe(Math.min(file.entry.sizeBytes, maxBytes) + 1);
-    const sizeBytes = file.readNow(buffer, 0);
-    if (sizeBytes > file.entry.sizeBytes || file.hasChanged()) continue;
-    return { entry: file.entry, content: buffer.subarray(0, sizeBytes) };
+  for (let attempt = 1; attempt <= attempts; attempt += 1) {
+    try {
+      const file = await readOnce(root, path, maxBytes);
+      if (file) return file;
+    } catch (error) {
+      const mayPass = isFault(error, "NOT_FOUND") || isFault(error, "PATH_CHANGED");
+      if (!mayPass || attempt === attempts) throw error;
+    }
   }
   return undefined;
+}
+
+async function readOnce(
+  root: RootHandle,
+  path: WorkspacePath,
+  maxBytes: number,
+): Promise<WholeFile | undefined> {
+  await using file = await root.openFile(path, { maxBytes });
+  // One byte more than the file had shows whether it grew; the root refuses what is above the limit.
+  const buffer = Buffer.allocUnsafe(Math.min(file.entry.sizeBytes, maxBytes) + 1);
+  const sizeBytes = file.readNow(buffer, 0);
+  if (sizeBytes > file.entry.sizeBytes || file.hasChanged()) return undefined;
+  return { entry: file.entry, content: buffer.subarray(0, sizeBytes) };
 }

@@ -40,4 +40,12 @@ export const skills = [
     id: "skills.read-prints-the-owners-bytes",
     says: "`fairlead skills read NAME` writes the instruction file of the owner to stdout byte for byte and `read NAME FILE` a companion file; an unknown NAME ends with `NOT_FOUND`, exit 4 and a hint with the nearest name, a skill of an offline node with `NODE_OFFLINE` and exit 5.",
   },
+  {
+    id: "skills.catalogue-limits",
+    says: "Of 1,001 skills in one node's roots the first 1,000 by name are published, and of skills over 16 MiB together those that fit in name order; the rest are `skipped` with `LIMIT_REACHED` and both numbers. A full 16 MiB catalogue crosses the link without closing it.",
+  },
+  {
+    id: "skills.atomic-save-never-absent",
+    says: "During 1,000 saves by rename of one `SKILL.md`, a preparation in a tight loop never finds the skill missing, empty or broken.",
+  },
 ] as const;

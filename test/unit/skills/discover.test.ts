@@ -18,7 +18,7 @@ const skill = (name: string, body = ""): string =>
 
 async function find(root: RootHandle, limits: SkillLimits = defaultSkillLimits): Promise<SkillPublication> {
   const workspaces = [{ name: "app", root, known: createKnownSkills(systemClock) }];
-  return await findSkills(workspaces, { limits, signal: new AbortController().signal });
+  return await findSkills(workspaces, { limits, clock: systemClock, signal: new AbortController().signal });
 }
 
 function foldersOf(publication: SkillPublication): readonly (string | undefined)[] {
@@ -191,7 +191,11 @@ describe("what cannot be a skill", () => {
     });
     const workspaces = [{ name: "app", root: watched, known: createKnownSkills(systemClock) }];
     const look = async (): Promise<SkillPublication> =>
-      await findSkills(workspaces, { limits: defaultSkillLimits, signal: new AbortController().signal });
+      await findSkills(workspaces, {
+        limits: defaultSkillLimits,
+        clock: systemClock,
+        signal: new AbortController().signal,
+      });
     await expect
       .poll(async () => {
         opened.length = 0;
