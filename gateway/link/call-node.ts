@@ -47,6 +47,8 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
         if (!link.isLostFault(error)) throw error;
         const lost = stagedFault(error, { call, attempt });
         if (attempt.stage === "queued" || call.signal?.aborted) throw lost;
+        // A revoked node never comes back to say how the call ended.
+        if (lost.code === "IDENTITY_REVOKED") throw lost;
         const canRepeat = single !== undefined;
         const next = await settleAfterLoss(lost, {
           call,

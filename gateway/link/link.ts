@@ -139,8 +139,10 @@ export class Link implements LiveLink {
     if (this.signal.aborted) return;
     this.#lost = fault;
     this.#ended.abort(fault);
-    this.main.end(fault);
-    this.bulk.side?.end(fault);
+    // A node that said goodbye is told nothing but that it was heard.
+    const said = this.#goodbye ? undefined : fault;
+    this.main.end(said);
+    this.bulk.side?.end(said);
   }
 }
 

@@ -52,6 +52,11 @@ export class NodeState {
     for (const { next } of this.#waiting.splice(0)) next.resolve(link);
   }
 
+  /** It came and was refused for a reason that its administrator should see. */
+  refused(reason: string): void {
+    if (this.#presence.state === "offline") this.#change("offline", reason);
+  }
+
   /** The linked node takes no new calls. */
   drains(reason: string): void {
     if (this.#presence.state === "online") this.#change("draining", reason);

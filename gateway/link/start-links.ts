@@ -120,7 +120,7 @@ class Host implements Links {
     if (!certificate) throw unprovenFault(control.connection.refusal);
     this.#admit();
     const identity = await this.#options.identify(certificate);
-    const protocol = chooseProtocol(protocolWindow, { min: hello.protocolMin, max: hello.protocolMax });
+    const protocol = this.#chooseProtocol(identity.nodeId, hello);
     if (hello.purpose === LinkPurpose.BULK) return this.#beginBulk(identity, hello, control);
     if (this.#draining !== undefined) throw new Fault("GATEWAY_UNREACHABLE", "the gateway is stopping");
     const node = this.#nodeOf(identity.nodeId);
@@ -138,6 +138,15 @@ class Host implements Links {
     });
     this.#byConnection.set(control.connection, { link, side: link.main });
     return this.#begin(node, link);
+  }
+
+  #chooseProtocol(nodeId: string, { protocolMin: min, protocolMax: max }: Hello): number {
+    try {
+      return chooseProtocol(protocolWindow, { min, max });
+    } catch (error) {
+      this.#nodeOf(nodeId).refused("version_unsupported");
+      throw error;
+    }
   }
 
   #beginBulk({ nodeId }: NodeIdentity, hello: Hello, control: ServerRawStream): ControlSession {

@@ -200,7 +200,7 @@ class Dialler {
       const { fault, wasOnline, onlineAt } = await this.#dial(address);
       this.#unknownCount = fault.code === "IDENTITY_UNKNOWN" ? this.#unknownCount + 1 : 0;
       end = judgeEnd(fault, { unknownCount: this.#unknownCount });
-      this.#options.onFault?.(fault, `link to ${address}`);
+      if (!this.#stopping.signal.aborted) this.#options.onFault?.(fault, `link to ${address}`);
       if (wasOnline) this.#lastGood = address;
       if (wasOnline) this.#redial.lived(this.#clock.now() - onlineAt);
       if (end.final || wasOnline || this.#stopping.signal.aborted) break;

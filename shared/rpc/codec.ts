@@ -12,6 +12,7 @@ import {
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { Fault } from "../fault/fault.ts";
 import { bulk } from "../gen/fairlead/v1/options_pb.ts";
+import { findRelease } from "./chunk-memory.ts";
 import { encodedOf, joinEncoded, type Encoded } from "./encoded.ts";
 import { maxMessageBytes } from "./limits.ts";
 
@@ -91,7 +92,7 @@ function encodeUnchecked<D extends DescMessage>(schema: D, message: MessageShape
   if (!field || !payload) return encodedOf(toBinary(schema, message));
   const rest = field.without(message as unknown as Fields) as unknown as MessageShape<D>;
   const head = concatHeads(toBinary(schema, rest), fieldHead(field.number, payload.byteLength));
-  return joinEncoded(head, encodedOf(payload));
+  return joinEncoded(head, encodedOf(payload), findRelease(payload));
 }
 
 /** Fails with `TOO_LARGE` when an encoded message is above 4 MiB. */

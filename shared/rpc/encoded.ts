@@ -13,8 +13,8 @@ export function encodedOf(bytes: Uint8Array): Encoded & Uint8Array {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** A small head and a payload behind it, without a copy. */
-export function joinEncoded(head: Uint8Array, payload: Encoded): Encoded {
+/** A small head and a payload behind it, without a copy; `onCopied` is called after each copy. */
+export function joinEncoded(head: Uint8Array, payload: Encoded, onCopied?: () => void): Encoded {
   const length = head.byteLength + payload.byteLength;
   return {
     length,
@@ -22,6 +22,7 @@ export function joinEncoded(head: Uint8Array, payload: Encoded): Encoded {
     copy: (target, targetStart = 0) => {
       target.set(head, targetStart);
       payload.copy(target, targetStart + head.byteLength);
+      onCopied?.();
       return length;
     },
   };

@@ -2,6 +2,7 @@ import type { Http2Session } from "node:http2";
 import { Metadata, status, type ServerDuplexStream } from "@grpc/grpc-js";
 import { Fault } from "../fault/fault.ts";
 import type { Clock } from "../lifetime/clock.ts";
+import { freeMemory } from "./chunk-memory.ts";
 import { noDeadline } from "./deadline.ts";
 import type { ArrivedCall, IncomingCall } from "./dispatch.ts";
 import { encodedOf, type Encoded } from "./encoded.ts";
@@ -91,9 +92,32 @@ function cancelSignalOf(call: GrpcCall): AbortSignal {
   return controller.signal;
 }
 
+/**
+ * Writes a message. grpc-js copies it into a frame of its own, which nobody needs once it was sent: its memory is given
+ * back then, which a server hears of (a client's calls say so before it is true).
+ */
+function writeFrame(call: GrpcCall, message: Encoded): boolean {
+  if (message.byteLength < minFrameBytes) return call.write(message);
+  let frame: Uint8Array | undefined;
+  const { length, byteLength } = message;
+  const tracked: Encoded = {
+    length,
+    byteLength,
+    copy: (target, targetStart) => {
+      frame = target;
+      return message.copy(target, targetStart);
+    },
+  };
+  return call.write(tracked, (error) => {
+    if (!error && frame) freeMemory(frame);
+  });
+}
+
+const minFrameBytes = 32 * 1024;
+
 /** Writes one answer; resolves when more may be written, also when the call is over. */
 export async function writeAnswer(call: GrpcCall, message: Encoded): Promise<void> {
-  if (call.cancelled || call.destroyed || call.write(message)) return;
+  if (call.cancelled || call.destroyed || writeFrame(call, message)) return;
   await new Promise<void>((resolve) => {
     // `drain` never comes after a reset: the end of the call ends the wait too.
     const done = (): void => {
@@ -154,7 +178,7 @@ export function toServerRawStream(call: GrpcCall, connection: ServerConnection):
     connection,
     metadata,
     write: (message) => {
-      if (!over && !call.cancelled) call.write(message);
+      if (!over && !call.cancelled) writeFrame(call, message);
     },
     get unsentCount() {
       return call.writableLength;

@@ -45,6 +45,10 @@ export const link = [
     says: "Cancelling a call, leaving its stream after three items, or cancelling an upload that the node no longer reads, aborts the node's work within 1 s and raises no unhandled rejection on either side.",
   },
   {
+    id: "link.cancelled-calls-leave-nothing",
+    says: "After 20,000 streams opened and cancelled on one link, as fast as they go and with the library's limits on resets unchanged, the link is the same one, both sides hold no open stream, and the heap is within 10 % of its size after the first 1,000.",
+  },
+  {
     id: "link.same-key-same-answer",
     says: "An `at_most_once` call repeated with its idempotency key within 10 min gets the first outcome, success or failure, and runs once.",
   },
@@ -113,6 +117,10 @@ export const link = [
     says: "An `at_most_once` call cut before dispatch ends with `NODE_OFFLINE` and no effect; one cut after dispatch or after its effect returns the ledger's answer, and its effect happened once.",
   },
   {
+    id: "link.random-cuts-settle-once",
+    says: "Of 1,000 `at_most_once` calls under cuts at random moments each settles exactly once, no effect happens twice, every success has its effect and every `NODE_OFFLINE` has none; afterwards sockets, timers, listeners, processes and temporary files are as many as before.",
+  },
+  {
     id: "link.backoff-full-jitter",
     says: "The wait before attempt n is uniform between 0 and the lesser of 30 s and 0.2 s × 2^n from the first retry on, and it starts over only after a link that lived 30 s.",
   },
@@ -159,6 +167,10 @@ export const link = [
   {
     id: "link.second-address-used",
     says: "With a join code of two addresses, the first of which answers nothing, the node is `online` through the second within 21 s.",
+  },
+  {
+    id: "link.method-not-known",
+    says: "A method that the linked node's version lacks fails with `VERSION_UNSUPPORTED` before dispatch; unknown fields and message kinds from a newer peer are ignored and the link stays up.",
   },
   {
     id: "link.stream-pool-follows-load",
