@@ -10,6 +10,7 @@ import { Scope } from "../../shared/lifetime/scope.ts";
 import type { Log } from "../../shared/log/log.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { LiveLink, Links } from "../link/links.ts";
+import { createIndexHost, type IndexHost } from "./index-host.ts";
 import { toKeywordQuery } from "./keyword-query.ts";
 import type { IndexHit } from "./memory-index.ts";
 import {
@@ -104,6 +105,7 @@ class Indexes implements MemoryIndexes {
   readonly #options: MemoryOptions;
   readonly #clock: Clock;
   readonly #scope = new Scope("memory");
+  readonly #host: IndexHost = this.#scope.use(createIndexHost());
   readonly #held = new Map<string, Held>();
   readonly #listeners = new Set<Queue<{ readonly workspaceId: string }>>();
 
@@ -138,7 +140,7 @@ class Indexes implements MemoryIndexes {
     const hits: MemoryHit[] = [];
     const workspaces: MemoryIndexState[] = [];
     for (const [position, each] of held.entries()) {
-      const found = each.index.search(query, limit);
+      const found = await each.index.search(query, limit);
       for (const hit of found.hits) hits.push(toHit(each.workspace, hit));
       workspaces.push(toState(each, fresh[position] === true && found.isWhole));
     }
@@ -222,6 +224,7 @@ class Indexes implements MemoryIndexes {
     if (!/^[a-z0-9-]{1,128}$/.test(workspace.id))
       throw new Error("a workspace's id cannot name its index file");
     return new WorkspaceIndex({
+      host: this.#host,
       path: join(this.#options.indexDir, `${workspace.id}.db`),
       workspace: workspace.name,
       clock: this.#clock,

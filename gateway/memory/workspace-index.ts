@@ -7,13 +7,15 @@ import type { Log } from "../../shared/log/log.ts";
 import type { LiveLink } from "../link/links.ts";
 import { followWatch } from "./follow-watch.ts";
 import { isDamage } from "./index-file.ts";
+import type { IndexHost, RemoteIndex } from "./index-host.ts";
 import { IndexWriter } from "./index-writer.ts";
 import type { KeywordQuery } from "./keyword-query.ts";
-import { type IndexHit, MemoryIndex } from "./memory-index.ts";
+import type { IndexHit } from "./memory-index.ts";
 import { listMemoryFiles, type NodeCall } from "./node-files.ts";
 
 /** What `WorkspaceIndex` needs. */
 export interface WorkspaceIndexOptions {
+  readonly host: IndexHost;
   /** The index file. */
   readonly path: string;
   /** The export's name on the node. */
@@ -56,7 +58,9 @@ const compareEveryMs = 15_000;
 export class WorkspaceIndex implements AsyncDisposable {
   readonly #options: WorkspaceIndexOptions;
   readonly #writer: IndexWriter;
-  #index: MemoryIndex | undefined;
+  #index: RemoteIndex | undefined;
+  #opening: Promise<RemoteIndex> | undefined;
+  #isEnded = false;
   #session: Session | undefined;
   /** Waits for a comparison that began after it was asked for: whether it and the reads it called for succeeded. */
   #barriers: PromiseWithResolvers<boolean>[] = [];
@@ -71,11 +75,7 @@ export class WorkspaceIndex implements AsyncDisposable {
   constructor(options: WorkspaceIndexOptions) {
     this.#options = options;
     this.#writer = new IndexWriter({ clock: options.clock, onChange: options.onChange });
-    try {
-      this.#open();
-    } catch (error) {
-      this.#meetTrouble(error);
-    }
+    void this.#tryOpen();
   }
 
   /** The node is there: follows its files until the link ends. */
@@ -137,12 +137,13 @@ export class WorkspaceIndex implements AsyncDisposable {
   }
 
   /** The best passages. An index that turns out to be damaged is begun again. */
-  search(query: KeywordQuery, limit: number): IndexAnswer {
-    if (!this.#index) return { hits: [], isWhole: false };
+  async search(query: KeywordQuery, limit: number): Promise<IndexAnswer> {
+    const index = await this.#tryOpen();
+    if (!index) return { hits: [], isWhole: false };
     try {
-      return { hits: this.#index.search(query, limit), isWhole: this.#indexTrouble === "" };
+      return { hits: await index.search(query, limit), isWhole: this.#indexTrouble === "" };
     } catch (error) {
-      this.#meetTrouble(error);
+      await this.#meetTrouble(error);
       this.#requestCompare();
       return { hits: [], isWhole: false };
     }
@@ -150,10 +151,11 @@ export class WorkspaceIndex implements AsyncDisposable {
 
   /** Ends everything; with `forget` the file goes too. */
   async end(options: { readonly forget: boolean }): Promise<void> {
+    this.#isEnded = true;
     await this.disconnect();
-    if (options.forget) this.#index?.destroy();
-    else this.#index?.[Symbol.dispose]();
+    const index = await this.#opening?.catch(() => undefined);
     this.#index = undefined;
+    await index?.close(options).catch((error: unknown) => this.#logTrouble(error));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -167,35 +169,56 @@ export class WorkspaceIndex implements AsyncDisposable {
     return this.#isVerified ? "" : "not_verified";
   }
 
-  #open(): MemoryIndex {
-    if (this.#index) return this.#index;
-    const index = new MemoryIndex(this.#options.path);
+  async #tryOpen(): Promise<RemoteIndex | undefined> {
+    try {
+      return await this.#open();
+    } catch (error) {
+      await this.#meetTrouble(error);
+      return undefined;
+    }
+  }
+
+  #open(): Promise<RemoteIndex> {
+    if (this.#isEnded) return Promise.reject(new Error("the index was closed"));
+    this.#opening ??= this.#openOnce();
+    return this.#opening;
+  }
+
+  async #openOnce(): Promise<RemoteIndex> {
+    const { host, path, log, workspace } = this.#options;
+    const index = await host.open(path);
     this.#index = index;
     this.#indexTrouble = "";
     if (index.rebuilt === undefined || index.rebuilt === "missing") return index;
-    this.#options.log.warn("a memory index is built again", {
-      workspace: this.#options.workspace,
-      reason: index.rebuilt,
-    });
+    log.warn("a memory index is built again", { workspace, reason: index.rebuilt });
     // Until the node's files are in it, nothing that it does not hold means anything.
     this.#indexTrouble = "rebuilding";
     return index;
   }
 
-  /** What a failed use of the index file comes to: a damaged one is begun again, any other is tried again later. */
-  #meetTrouble(error: unknown): void {
-    const { log, workspace } = this.#options;
+  /** What a failed use of the index file comes to: a damaged one is begun again, any other is opened again later. */
+  async #meetTrouble(error: unknown): Promise<void> {
+    if (this.#isEnded) return;
+    this.#logTrouble(error);
     this.#isVerified = false;
     this.#indexTrouble = "index_unavailable";
-    log.error("a memory index cannot be used", { workspace, error: String(error) });
-    if (!isDamage(error) || !this.#index) return;
-    try {
-      this.#index.rebuild();
-      this.#indexTrouble = "rebuilding";
-    } catch (again) {
-      this.#index = undefined;
-      log.error("a memory index cannot be built again", { workspace, error: String(again) });
+    const index = this.#index;
+    if (isDamage(error) && index) {
+      try {
+        await index.rebuild();
+        this.#indexTrouble = "rebuilding";
+        return;
+      } catch (again) {
+        this.#logTrouble(again);
+      }
     }
+    this.#index = undefined;
+    this.#opening = undefined;
+  }
+
+  #logTrouble(error: unknown): void {
+    const { log, workspace } = this.#options;
+    log.error("a memory index cannot be used", { workspace, error: String(error) });
   }
 
   #requestCompare(): void {
@@ -236,7 +259,7 @@ export class WorkspaceIndex implements AsyncDisposable {
         backoff.reset();
       } catch (error) {
         call.signal.throwIfAborted();
-        this.#failSync(error);
+        await this.#failSync(error);
         await this.#options.clock.sleep(backoff.next(), { signal: call.signal });
       }
     }
@@ -244,29 +267,30 @@ export class WorkspaceIndex implements AsyncDisposable {
 
   async #syncOnce(call: NodeCall): Promise<void> {
     const isComparison = this.#mustCompare;
+    // Taken before the first wait: who asks from now on gets a comparison that begins after that.
     const barriers = isComparison ? this.#barriers.splice(0) : [];
+    this.#mustCompare = false;
     let isEqual = false;
     try {
-      const index = this.#open();
+      const index = await this.#open();
       const startedMs = this.#options.clock.now();
       if (isComparison) {
-        this.#mustCompare = false;
         await this.#writer.compare(index, await listMemoryFiles(call), call.signal);
       }
       await this.#writer.readChanged(index, call);
       isEqual = isComparison;
       this.#isVerified ||= isComparison;
       if (isComparison) this.#indexTrouble = "";
-      if (this.#isVerified) index.setVerified(startedMs);
+      if (this.#isVerified) await index.setVerified(startedMs);
     } finally {
       for (const barrier of barriers) barrier.resolve(isEqual);
     }
   }
 
-  #failSync(error: unknown): void {
+  async #failSync(error: unknown): Promise<void> {
     this.#isVerified = false;
     this.#mustCompare = true;
-    if (!isFault(error)) return this.#meetTrouble(error);
+    if (!isFault(error)) return await this.#meetTrouble(error);
     const { log, workspace } = this.#options;
     log.warn("memory files could not be compared", { workspace, code: error.code });
   }
