@@ -18,9 +18,9 @@ async function main(argv: readonly string[]): Promise<void> {
 
 async function serveAgent(): Promise<void> {
   const { runWorker } = await import("../workers/run-worker.ts");
-  const { openMemoryService } = await import("./memory-service.ts");
+  const { serveMemory } = await import("./serve-memory.ts");
   await runWorker(async (settings) => {
-    const memory = openMemoryService(settings as WorkerWorkspaces & { readonly debounceMs?: number });
+    const memory = serveMemory(settings as WorkerWorkspaces & { readonly debounceMs?: number });
     return { services: [memory.service], [Symbol.asyncDispose]: () => memory[Symbol.asyncDispose]() };
   });
 }

@@ -18,15 +18,15 @@ import { cutLines } from "./cut-lines.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import { type MemoryEvent, MemoryWatch } from "./memory-watch.ts";
 
-/** What `openMemoryService` takes. */
-export interface MemoryServiceOptions extends WorkerWorkspaces {
+/** What `serveMemory` takes. */
+export interface ServeMemoryOptions extends WorkerWorkspaces {
   readonly clock?: Clock;
   /** Still for so long, in milliseconds, before a change is told. */
   readonly debounceMs?: number;
 }
 
 /** The memory files of all workspaces, read in this process. The caller disposes it. */
-export interface MemoryService extends AsyncDisposable {
+export interface ServedMemory extends AsyncDisposable {
   readonly service: ServedService;
 }
 
@@ -41,7 +41,7 @@ interface Opened {
 }
 
 /** Serves `Memory` over these workspaces. One that cannot be opened fails alone, whenever it is asked for. */
-export function openMemoryService(options: MemoryServiceOptions): MemoryService {
+export function serveMemory(options: ServeMemoryOptions): ServedMemory {
   const shelf = new Shelf(options);
   const service = serve(Memory, {
     list: async function* (request, { signal }) {
@@ -66,10 +66,10 @@ export function openMemoryService(options: MemoryServiceOptions): MemoryService 
 
 /** The workspaces by name, each opened when it is first asked for. */
 class Shelf implements AsyncDisposable {
-  readonly #options: MemoryServiceOptions;
+  readonly #options: ServeMemoryOptions;
   readonly #opened = new Map<string, Promise<Opened>>();
 
-  constructor(options: MemoryServiceOptions) {
+  constructor(options: ServeMemoryOptions) {
     this.#options = options;
   }
 

@@ -17,8 +17,8 @@ import {
 import { listSkillFiles, readSkillFile } from "./skill-files.ts";
 import { SkillsWatch } from "./skills-watch.ts";
 
-/** What `openSkillsService` takes. */
-export interface SkillsServiceOptions extends WorkerWorkspaces {
+/** What `serveSkills` takes. */
+export interface ServeSkillsOptions extends WorkerWorkspaces {
   readonly clock?: Clock;
   readonly skillLimits?: SkillLimits;
   /** Still for so long, in milliseconds, before a change is looked at; 250 by default. */
@@ -26,7 +26,7 @@ export interface SkillsServiceOptions extends WorkerWorkspaces {
 }
 
 /** The skills of all workspaces, found and read in this process. The caller disposes it. */
-export interface SkillsService extends AsyncDisposable {
+export interface ServedSkills extends AsyncDisposable {
   /** `Skills`, and `Memory` with its `Watch` alone: how the worker tells its agent that skills have changed. */
   readonly services: readonly ServedService[];
 }
@@ -35,7 +35,7 @@ const skillsPerMessage = 50;
 const defaultDebounceMs = 250;
 
 /** Serves `Skills` over these workspaces. One that cannot be opened is skipped, and tried again at the next question. */
-export function openSkillsService(options: SkillsServiceOptions): SkillsService {
+export function serveSkills(options: ServeSkillsOptions): ServedSkills {
   const shelf = new Shelf(options);
   const skills = serve(Skills, {
     listPublished: async function* (_request, { signal }) {
@@ -59,14 +59,14 @@ export function openSkillsService(options: SkillsServiceOptions): SkillsService 
 }
 
 class Shelf implements AsyncDisposable {
-  readonly #options: SkillsServiceOptions;
+  readonly #options: ServeSkillsOptions;
   readonly #clock: Clock;
   readonly #opened = new Map<string, Workspace>();
   readonly #known = new Map<string, SearchedWorkspace["known"]>();
   readonly #turns = new OneAtATime();
   readonly #epoch = randomUUID();
 
-  constructor(options: SkillsServiceOptions) {
+  constructor(options: ServeSkillsOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
   }
