@@ -183,7 +183,8 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
       onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),
     }),
   );
-  const aliases = new Map((await pairing.nodes.list()).map((node) => [node.id, node.alias]));
+  const known = await pairing.nodes.list();
+  const aliases = new Map(known.map((node) => [node.id, node.alias]));
   const skills = createSkillCatalogue({
     aliasOf: async (nodeId) => {
       const alias = aliases.get(nodeId);
@@ -200,6 +201,9 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   late.links = links;
   const registry = createWorkspaceRegistry({ links: links.links, clock });
   links.addReader(registry.reader);
+  // Revoked is for good, also for a gateway that has just started: nobody is to wait for such a node.
+  for (const node of known)
+    if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));
   return { store, pairing, policy, links, aliases, registry, tools, skills };
 }
 

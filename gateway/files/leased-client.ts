@@ -1,5 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { isFault, type Fault } from "../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type {
   Files,
   FilesWriteRequestSchema,
@@ -71,8 +71,19 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
 
 /** The fault a caller sees: the lease's own once it has ended, and an offline node as the workspace's state. */
 function toCallerError(options: LeasedClientOptions, error: unknown): unknown {
-  if (!options.lease.isActive) return options.lease.signal.reason;
+  if (!options.lease.isActive) return endOf(options.lease);
   return isFault(error, "NODE_OFFLINE") ? options.offline(error) : error;
+}
+
+/** What a call gets that ran when the lease ended; one that a revocation ended says so. */
+function endOf({ signal }: Lease): unknown {
+  const reason: unknown = signal.reason;
+  if (!isFault(reason) || reason.details["reason"] !== "revoked") return reason;
+  return new Fault("IDENTITY_REVOKED", "the node was revoked while the call ran", {
+    details: reason.details,
+    cause: reason,
+    ...(reason.hint === undefined ? {} : { hint: reason.hint }),
+  });
 }
 
 function anySignal(lease: Lease, outer: AbortSignal | undefined): AbortSignal {
@@ -157,7 +168,7 @@ async function writeUnderLease<A>(
 }
 
 function publishedFault(lease: Lease, publication: string): unknown {
-  const { reason } = lease.signal;
+  const reason = endOf(lease);
   return isFault(reason) ? reason.with({ details: { publication } }) : reason;
 }
 
