@@ -80,4 +80,8 @@ export const files = [
     id: "files.tree-bad-entry",
     says: "Among 1,000 good files an unreadable file, an absolute, a dangling and a looping link and a FIFO are each listed with path and code in `failed`, the 1,000 arrive and the exit is 7; in strict mode the transfer fails, names the first and publishes nothing.",
   },
+  {
+    id: "files.node-argument",
+    says: "An unknown node exits 4, an ambiguous prefix exits 2 and lists the candidates, and with no node paired the error says so and hints `fairlead invite`; all without waiting for a node.",
+  },
 ] as const;

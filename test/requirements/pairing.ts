@@ -96,4 +96,8 @@ export const pairing = [
     id: "pairing.gateway-unreachable-at-join",
     says: "A join to addresses where nobody answers ends within 25 s with `GATEWAY_UNREACHABLE`, exit 5, lists each address with its cause, and leaves the code usable.",
   },
+  {
+    id: "pairing.revoke-before-return",
+    says: "When `fairlead nodes revoke` returns, the node's link is closed, its running calls have ended with `IDENTITY_REVOKED`, its workspaces answer `WORKSPACE_ACCESS_UNAVAILABLE` with reason `revoked`, and its tools and skills are in no list.",
+  },
 ] as const;
