@@ -40,9 +40,17 @@ export function workerFlags(dirs: readonly string[]): readonly string[] {
   return ["--permission", ...readable.map((dir) => `--allow-fs-read=${dir}`)];
 }
 
-/** Where this package's code and that of its dependencies lies: beside it when it was installed with them. */
+/** What the workers load of others' code, and what that loads in turn lies beside one of these. */
+const dependencies = ["@bufbuild/protobuf", "@grpc/grpc-js", "chokidar", "picomatch", "yaml"];
+
+/** Where this package's code lies, and that of its dependencies, wherever they were installed or are linked to. */
 function codeFolders(): readonly string[] {
-  const root = packageRoot();
-  const above = path.dirname(root);
-  return path.basename(above) === "node_modules" ? [above] : [root];
+  const folders = new Set([packageRoot()]);
+  for (const name of dependencies) {
+    const file = fileURLToPath(import.meta.resolve(name));
+    const marker = `${path.sep}node_modules${path.sep}`;
+    const at = file.indexOf(marker);
+    folders.add(at < 0 ? path.dirname(file) : file.slice(0, at + marker.length - 1));
+  }
+  return [...folders];
 }
