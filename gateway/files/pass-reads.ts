@@ -9,6 +9,7 @@ import {
   type FilesReadTreeRequest,
   type FilesReadTreeResponseSchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { FilesFaceOptions } from "./face.ts";
@@ -35,6 +36,7 @@ export async function* passRead(
       await target.judge(source.canonicalPath);
       yield { part: { case: "header", value: { ...part.value, source } } };
     } else {
+      if (part.case === "chunk") freeWhenSent(part.value);
       if (part.case === "trailer" && isWhole) await remember(options, target, part.value.digest);
       yield message;
     }
@@ -68,6 +70,7 @@ export async function* passTree(
   const parts = target.handle.files.readTree({ path: target.path, strict, exclude }, callOptions(context));
   for await (const part of parts) {
     const passed = await filter.pass(part);
+    freeWhenSent(passed.content);
     const problems = denied.length > 0 ? [...passed.problems, ...denied.splice(0)] : passed.problems;
     if (!part.source) {
       yield problems === passed.problems ? passed : { ...passed, problems };

@@ -10,6 +10,7 @@ import {
   type FilesWriteTreeResponseSchema,
   type WriteHeader,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { below, remember, toProblem } from "./pass-reads.ts";
@@ -36,12 +37,22 @@ export async function passWrite(
   await judgeBefore(target, target.path);
   const condition = await resolveCondition(options, target, header);
   const named: WriteHeader = { ...header, ...condition, path: target.path };
-  const answer = await sendFile(target, input.withFirst({ part: { case: "header", value: named } }), {
+  const rest = freedWhenSent(input.withFirst({ part: { case: "header" as const, value: named } }));
+  const answer = await sendFile(target, rest, {
     byDefault: header.precondition === WritePrecondition.UNSPECIFIED,
   });
   const source = toSource(target, answer.source);
   await remember(options, target, answer.entry?.digest ?? "");
   return { ...answer, source };
+}
+
+async function* freedWhenSent<P extends MessageInitShape<typeof FilesWriteRequestSchema>>(
+  requests: AsyncIterable<P>,
+): AsyncIterable<P> {
+  for await (const request of requests) {
+    if (request.part?.case === "chunk") freeWhenSent(request.part.value);
+    yield request;
+  }
 }
 
 type Condition = Pick<WriteHeader, "precondition" | "ifMatch">;
@@ -120,7 +131,11 @@ async function* filtered(
   parts: AsyncIterable<WriteTreeRequest>,
   filter: TreeFilter,
 ): AsyncIterable<WriteTreeRequest> {
-  for await (const part of parts) yield await filter.pass(part);
+  for await (const part of parts) {
+    const passed = await filter.pass(part);
+    freeWhenSent(passed.content);
+    yield passed;
+  }
 }
 
 function headerMissing(): Fault {

@@ -3,6 +3,7 @@ import { createDigester, parseDigest, type Digest } from "../../shared/content/d
 import { Fault } from "../../shared/fault/fault.ts";
 import type { FilesReadRequest, FilesReadResponseSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { OpenFile } from "../../shared/root/root-handle.ts";
+import { createChunkPool } from "../../shared/rpc/chunk-memory.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { parseRequestPath, toCount, toWireEntry, toWireSource } from "./wire.ts";
 
@@ -43,7 +44,7 @@ interface Range {
   readonly length: number;
 }
 
-/** The bytes of a range; the next chunk is read while the one before is on its way. Each owns its memory. */
+/** The bytes of a range; the next chunk is read while the one before is on its way. Sent chunks are used again. */
 async function* readChunks(
   file: OpenFile,
   range: Range,
@@ -51,11 +52,12 @@ async function* readChunks(
 ): AsyncGenerator<Uint8Array, void> {
   const end = range.length === 0 ? Infinity : range.offset + range.length;
   const isSmall = file.entry.sizeBytes <= chunkBytes;
+  const pool = createChunkPool(isSmall ? file.entry.sizeBytes + 1 : chunkBytes);
   const read = async (position: number): Promise<Uint8Array> => {
-    const wanted = Math.min(chunkBytes, end - position, isSmall ? file.entry.sizeBytes + 1 : chunkBytes);
-    const buffer = Buffer.allocUnsafeSlow(Math.max(0, wanted));
-    const count = isSmall ? file.readNow(buffer, position) : await file.read(buffer, position);
-    return buffer.subarray(0, count);
+    const buffer = pool.take();
+    const room = buffer.subarray(0, Math.max(0, Math.min(buffer.byteLength, end - position)));
+    const count = isSmall ? file.readNow(room, position) : await file.read(room, position);
+    return pool.lend(buffer, count);
   };
   let position = range.offset;
   let next = read(position);

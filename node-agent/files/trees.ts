@@ -12,6 +12,7 @@ import {
 import { createGlobSet } from "../../shared/names/glob.ts";
 import { relativePath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { HideRule } from "../../shared/root/root-handle.ts";
+import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
 import { packTree } from "../../shared/tree/pack-tree.ts";
 import { storeTree } from "../../shared/tree/store-tree.ts";
 import type { TreePart } from "../../shared/tree/tree-part.ts";
@@ -101,7 +102,10 @@ async function* followedBy(
 ): AsyncGenerator<TreePart, void> {
   try {
     if (hasPart(first)) yield first;
-    for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value;
+    for (let next = await rest.next(); next.done !== true; next = await rest.next()) {
+      yield next.value;
+      freeReceived(next.value.content);
+    }
   } finally {
     await rest.return?.();
   }

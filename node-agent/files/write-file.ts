@@ -9,6 +9,7 @@ import {
   WritePrecondition,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Precondition, StagedFile } from "../../shared/root/root-handle.ts";
+import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { parseRequestPath, toCount, toWireEntry, toWireSource } from "./wire.ts";
 
@@ -114,6 +115,7 @@ async function receive({ staged, rest, path, announcedBytes, signal }: Receiving
     if (sizeBytes > announcedBytes)
       throw damaged(`${path} is longer than it was announced`, announcedBytes, sizeBytes);
     await staged.write(part.value);
+    freeReceived(part.value);
   }
 }
 

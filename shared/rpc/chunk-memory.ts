@@ -8,14 +8,31 @@ const minBytes = 32 * 1024;
 /** What may stand around bytes in memory of their own: an envelope. */
 const maxAroundBytes = 1024;
 
+/** Memory that messages arrived in: whoever takes such a message may say that it is done with it. */
+const received = new WeakSet<ArrayBufferLike>();
+
+/** Remembers that `bytes` arrived as a message, in memory that nothing else is kept in. */
+export function markReceived(bytes: Uint8Array): void {
+  if (isAlone(bytes)) received.add(bytes.buffer);
+}
+
 /**
- * Gives the memory of `bytes` back at once when nothing else lies in it, and does nothing otherwise. The caller says that
- * nobody looks at them any more: they, and every view of the same memory, are empty afterwards.
+ * Gives the memory of bytes that arrived as a message, or of its bulk field, back at once; bytes from anywhere else are
+ * left alone. The caller says that nobody looks at the message any more: it is empty afterwards.
  */
-export function freeMemory(bytes: Uint8Array): void {
-  const { buffer, byteLength } = bytes;
-  if (byteLength < minBytes || !(buffer instanceof ArrayBuffer)) return;
-  if (buffer.byteLength - byteLength <= maxAroundBytes) buffer.transfer(0);
+export function freeReceived(bytes: Uint8Array): void {
+  const { buffer } = bytes;
+  if (received.has(buffer) && buffer instanceof ArrayBuffer) buffer.transfer(0);
+}
+
+/** Gives memory back that the caller owns, when nothing else lies in it. */
+export function freeAlone(bytes: Uint8Array): void {
+  const { buffer } = bytes;
+  if (isAlone(bytes) && buffer instanceof ArrayBuffer) buffer.transfer(0);
+}
+
+function isAlone({ buffer, byteLength }: Uint8Array): boolean {
+  return byteLength >= minBytes && buffer.byteLength - byteLength <= maxAroundBytes;
 }
 
 const releases = new WeakMap<Uint8Array, () => void>();
@@ -33,9 +50,9 @@ export function releaseWhenSent(bytes: Uint8Array, release: () => void): void {
   });
 }
 
-/** Passes on bytes that came from elsewhere: their memory is given back once they were sent. */
+/** For bytes of a message that is passed on: their memory is given back once they were sent. */
 export function freeWhenSent(bytes: Uint8Array): void {
-  if (bytes.byteLength >= minBytes) releaseWhenSent(bytes, () => freeMemory(bytes));
+  if (received.has(bytes.buffer)) releaseWhenSent(bytes, () => freeReceived(bytes));
 }
 
 /** What is to be called once `bytes` were copied, if anything. */

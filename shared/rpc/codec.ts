@@ -12,7 +12,7 @@ import {
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { Fault } from "../fault/fault.ts";
 import { bulk } from "../gen/fairlead/v1/options_pb.ts";
-import { findRelease } from "./chunk-memory.ts";
+import { findRelease, markReceived } from "./chunk-memory.ts";
 import { encodedOf, joinEncoded, type Encoded } from "./encoded.ts";
 import { maxMessageBytes } from "./limits.ts";
 
@@ -104,11 +104,12 @@ export function assertWithinMessage(sizeBytes: number, what: string): void {
 }
 
 /**
- * Decodes a message; `bytes` fields are views of `bytes`. `TOO_LARGE` above 4 MiB, `INVALID_ARGUMENT` when it is no
+ * Decodes a message; `bytes` fields are views of `bytes`, which its taker may give back. `TOO_LARGE` above 4 MiB, `INVALID_ARGUMENT` when it is no
  * such message.
  */
 export function decodeMessage<D extends DescMessage>(schema: D, bytes: Uint8Array): MessageShape<D> {
   assertWithinMessage(bytes.byteLength, schema.typeName);
+  markReceived(bytes);
   return decodeEnvelope(schema, bytes);
 }
 

@@ -2,7 +2,7 @@ import type { Http2Session } from "node:http2";
 import { Metadata, status, type ServerDuplexStream } from "@grpc/grpc-js";
 import { Fault } from "../fault/fault.ts";
 import type { Clock } from "../lifetime/clock.ts";
-import { freeMemory } from "./chunk-memory.ts";
+import { freeAlone } from "./chunk-memory.ts";
 import { noDeadline } from "./deadline.ts";
 import type { ArrivedCall, IncomingCall } from "./dispatch.ts";
 import { encodedOf, type Encoded } from "./encoded.ts";
@@ -108,8 +108,8 @@ function writeFrame(call: GrpcCall, message: Encoded): boolean {
       return message.copy(target, targetStart);
     },
   };
-  return call.write(tracked, (error) => {
-    if (!error && frame) freeMemory(frame);
+  return call.write(tracked, (error?: Error | null) => {
+    if (!error && frame) freeAlone(frame);
   });
 }
 

@@ -20,6 +20,7 @@ import type {
   RootHandle,
   WalkItem,
 } from "../root/root-handle.ts";
+import { createChunkPool } from "../rpc/chunk-memory.ts";
 import { toWireFault } from "../rpc/fault-wire.ts";
 import { chunkBytes, maxInlineBytes, maxPackEntries, packBytes, type TreePart } from "./tree-part.ts";
 import { createTreeTally, type TreeTally } from "./tree-tally.ts";
@@ -76,7 +77,9 @@ class Packer {
   readonly #tally: TreeTally = createTreeTally();
   #entries: TreeEntry[] = [];
   #problems: EntryProblem[] = [];
-  #pack: Buffer = Buffer.alloc(0);
+  readonly #packs = createChunkPool(packBytes);
+  readonly #chunks = createChunkPool(chunkBytes);
+  #pack: Buffer | undefined;
   #filled = 0;
   #failed = 0n;
 
@@ -130,21 +133,18 @@ class Packer {
     const inlineBytes = BigInt(content?.byteLength ?? 0);
     this.#entries.push(create(TreeEntrySchema, { entry, inlineBytes }));
     if (!content || content.byteLength === 0) return;
-    // A message owns its memory: it may still be on its way when the next one is filled.
-    if (this.#pack.byteLength === 0) this.#pack = Buffer.allocUnsafeSlow(packBytes);
+    // A message has its memory to itself until it was sent: it may still be on its way when the next one is filled.
+    this.#pack ??= this.#packs.take();
     this.#pack.set(content, this.#filled);
     this.#filled += content.byteLength;
   }
 
   flush(): TreePart {
-    const part = {
-      entries: this.#entries,
-      problems: this.#problems,
-      content: this.#pack.subarray(0, this.#filled),
-    };
+    const content = this.#pack ? this.#packs.lend(this.#pack, this.#filled) : empty;
+    const part = { entries: this.#entries, problems: this.#problems, content };
     this.#entries = [];
     this.#problems = [];
-    this.#pack = Buffer.alloc(0);
+    this.#pack = undefined;
     this.#filled = 0;
     return part;
   }
@@ -166,11 +166,11 @@ class Packer {
     try {
       for (let position = 0; ;) {
         signal?.throwIfAborted();
-        const buffer = Buffer.allocUnsafeSlow(chunkBytes);
+        const buffer = this.#chunks.take();
         const count = await opened.read(buffer, position);
         if (count === 0) break;
         position += count;
-        const chunk = buffer.subarray(0, count);
+        const chunk = this.#chunks.lend(buffer, count);
         digester.update(chunk);
         yield { entries: [], content: chunk };
         if (count < chunkBytes) break;

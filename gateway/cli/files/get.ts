@@ -9,6 +9,7 @@ import {
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { joinPath, parentPath, parseWorkspacePath, rootPath } from "../../../shared/names/workspace-path.ts";
 import type { StagedFile } from "../../../shared/root/root-handle.ts";
+import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
 import { storeTree, type StoredTree } from "../../../shared/tree/store-tree.ts";
 import type { TreePart } from "../../../shared/tree/tree-part.ts";
@@ -112,8 +113,10 @@ function openParts(messages: AsyncIterable<ReadMessage>): Parts {
         const part = await next();
         if (part.case === "trailer") return part.value;
         if (part.case !== "chunk") throw new Fault("INTEGRITY_FAILURE", "the file came in an unknown form");
+        const { byteLength } = part.value;
         await stage.write(part.value);
-        onBytes(part.value.byteLength);
+        freeReceived(part.value);
+        onBytes(byteLength);
       }
     },
     [Symbol.asyncDispose]: async () => {
@@ -188,6 +191,7 @@ async function fillTree({ transfer, remote, strict }: GetJob, place: LocalPlace)
   return { stored, source: seen.source };
 }
 
+/** Keeps the source of the first part; each part's memory is given back once it was stored. */
 async function* noteSource<P extends TreePart & { readonly source?: Source | undefined }>(
   parts: AsyncIterable<P>,
   seen: { source: Source | undefined },
@@ -195,5 +199,6 @@ async function* noteSource<P extends TreePart & { readonly source?: Source | und
   for await (const part of parts) {
     seen.source ??= part.source;
     yield part;
+    freeReceived(part.content);
   }
 }

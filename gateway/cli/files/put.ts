@@ -9,6 +9,7 @@ import {
   type FilesWriteTreeRequestSchema,
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { OpenFile } from "../../../shared/root/root-handle.ts";
+import { createChunkPool } from "../../../shared/rpc/chunk-memory.ts";
 import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
 import { confirm } from "../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
@@ -147,11 +148,12 @@ async function* fileMessages(
     },
   };
   const digester = createDigester();
+  const pool = createChunkPool(chunkBytes);
   for (;;) {
-    const buffer = Buffer.allocUnsafeSlow(chunkBytes);
+    const buffer = pool.take();
     const count = await file.read(buffer, digester.sizeBytes);
     if (count === 0) break;
-    const value = buffer.subarray(0, count);
+    const value = pool.lend(buffer, count);
     digester.update(value);
     yield { part: { case: "chunk", value } };
     transfer.onBytes(count);
@@ -220,6 +222,7 @@ async function* treeMessages(
       }
     }
     const { treeTrailer, fileTrailer, content } = part;
+    const { byteLength } = content;
     yield {
       entries: [...part.entries],
       content,
@@ -227,6 +230,6 @@ async function* treeMessages(
       // What failed here never reached the node: it is counted and named on this side.
       ...(treeTrailer ? { treeTrailer: { ...treeTrailer, failed: 0n } } : {}),
     };
-    transfer.onBytes(content.byteLength);
+    transfer.onBytes(byteLength);
   }
 }
