@@ -130,11 +130,40 @@ function toRun(method: DescMethod, implementation: Implementation): Run {
 
 type Answers = AsyncIterable<MessageInitShape<DescMessage>>;
 
-async function* decodeEach(
+/**
+ * The messages of a request. Leaving them waits for nothing, as leaving a generator would that is reading: the next message
+ * may never come, and the caller is to hear now that its call has failed.
+ */
+function decodeEach(
   schema: DescMessage,
   requests: AsyncIterable<Uint8Array>,
-): AsyncGenerator<unknown> {
-  for await (const bytes of requests) yield decodeMessage(schema, bytes);
+): AsyncIterableIterator<unknown, undefined> {
+  const source = requests[Symbol.asyncIterator]();
+  const end = { done: true, value: undefined } as const;
+  let isLeft = false;
+  const leave = (): void => {
+    if (!isLeft) source.return?.().catch(() => undefined);
+    isLeft = true;
+  };
+  return {
+    next: async () => {
+      const next = isLeft ? end : await source.next();
+      if (next.done === true) return end;
+      try {
+        return { done: false, value: decodeMessage(schema, next.value) };
+      } catch (error) {
+        leave();
+        throw error;
+      }
+    },
+    return: async () => {
+      leave();
+      return end;
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
 }
 
 async function onlyRequest(
