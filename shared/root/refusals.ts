@@ -18,7 +18,7 @@ export function symlinkRefused(linkPath: string): Fault {
 export function linkedTargetRefused(linkPath: string): Fault {
   return new Fault("SYMLINK_REFUSED", `${shown(linkPath)} is a link, and no link is written through`, {
     details: { path: linkPath },
-    hint: "write to the file that the link points to",
+    hint: "name the file that the link points to: followSymlinks is for reading, and for folders on the way",
   });
 }
 
