@@ -84,4 +84,20 @@ export const files = [
     id: "files.node-argument",
     says: "An unknown node exits 4, an ambiguous prefix exits 2 and lists the candidates, and with no node paired the error says so and hints `fairlead invite`; all without waiting for a node.",
   },
+  {
+    id: "files.export-live-change",
+    says: "On a running node `fairlead node workspace add NAME DIR` makes the workspace usable on the gateway within 2 s without a restart, and `rm NAME` ends its handles and transfers with reason `stopped` within 2 s and leaves every file in DIR as it was.",
+  },
+  {
+    id: "files.symlink-rules",
+    says: "By default a link in any component gives `SYMLINK_REFUSED` for read, list and write, naming the link and the setting `followSymlinks`. With it on, a link that stays inside is followed and its canonical path judged, one that leads outside gives `PATH_ESCAPES`, and a linked leaf is never written through.",
+  },
+  {
+    id: "files.hardlink",
+    says: "A file with more than one name gives `HARDLINK_REFUSED` for read and for write unless the export allows hard links, and a refused write leaves both names with their old content.",
+  },
+  {
+    id: "files.export-illegal-root",
+    says: "`fairlead node workspace add` refuses `/` with `INVALID_ARGUMENT`, a missing folder with `NOT_FOUND`, a file with `NOT_A_DIRECTORY` and a root equal to or inside the state folder with `POLICY_DENIED`, and accepts one with spaces or reached through a link. A state folder inside an exported root stays closed with `POLICY_DENIED` whatever globs and grants say.",
+  },
 ] as const;
