@@ -10,6 +10,7 @@ import type { ServiceImplementation } from "../shared/rpc/service.ts";
 import { type Approvals, createApprovals } from "./approvals/approvals.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
 import { createFilesFace } from "./files/face.ts";
+import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
 import type { PublicationReader } from "./link/links.ts";
@@ -200,7 +201,9 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   );
   late.links = links;
   const registry = createWorkspaceRegistry({ links: links.links, clock });
+  await recallWorkspaces({ store, registry });
   links.addReader(registry.reader);
+  scope.spawn("kept workspaces", (signal) => keepWorkspaces({ store, registry, clock, signal }));
   // Revoked is for good, also for a gateway that has just started: nobody is to wait for such a node.
   for (const node of known)
     if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));

@@ -79,6 +79,8 @@ export interface WorkspaceRegistry {
    * `INVALID_ARGUMENT` that names the second.
    */
   declare(declarations: readonly WorkspaceDeclaration[]): void;
+  /** What was offered before this process began is known from the start, and away until its node offers it again. */
+  remember(offered: readonly { readonly nodeId: string; readonly workspace: string }[]): void;
   /** Makes a workspace usable; `ALREADY_EXISTS` while another registration of it is active. */
   register(offer: WorkspaceOffer, client?: () => Client<typeof Files>): Registration;
   /** A handle, or `WORKSPACE_ACCESS_UNAVAILABLE` with its reason, or `NOT_FOUND` for one that nobody knows. */
@@ -136,6 +138,10 @@ class Registry implements WorkspaceRegistry {
       const known = this.#know(nodeId, workspace);
       known.shown = name;
     }
+  }
+
+  remember(offered: readonly { readonly nodeId: string; readonly workspace: string }[]): void {
+    for (const { nodeId, workspace } of offered) this.#know(nodeId, workspace).reason = "node_offline";
   }
 
   register(offer: WorkspaceOffer, client?: () => Client<typeof Files>): Registration {
