@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
-import { Memory } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { type Clock, systemClock } from "../../shared/lifetime/clock.ts";
 import { serve, type ServedService } from "../../shared/rpc/service.ts";
@@ -27,7 +26,7 @@ export interface ServeSkillsOptions extends WorkerWorkspaces {
 
 /** The skills of all workspaces, found and read in this process. The caller disposes it. */
 export interface ServedSkills extends AsyncDisposable {
-  /** `Skills`, and `Memory` with its `Watch` alone: how the worker tells its agent that skills have changed. */
+  /** `Skills`. */
   readonly services: readonly ServedService[];
 }
 
@@ -53,9 +52,9 @@ export function serveSkills(options: ServeSkillsOptions): ServedSkills {
     },
     listFiles: async (request, { signal }) =>
       await listSkillFiles((await shelf.open(request.workspace)).root, request.folder, signal),
+    watch: (_request, { signal }) => shelf.watch(signal),
   });
-  const events = serve(Memory, { watch: (_request, { signal }) => shelf.watch(signal) });
-  return { services: [skills, events], [Symbol.asyncDispose]: () => shelf[Symbol.asyncDispose]() };
+  return { services: [skills], [Symbol.asyncDispose]: () => shelf[Symbol.asyncDispose]() };
 }
 
 class Shelf implements AsyncDisposable {

@@ -1,13 +1,14 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../shared/fault/fault.ts";
 import { createCoalescingQueue } from "../../shared/flow/queue.ts";
-import { type MemoryWatchResponseSchema, WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
+import { WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
+import type { SkillsWatchResponseSchema } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import { VerifiedWatch } from "../workers/verified-watch.ts";
 import { isWatchedSkillPath } from "./skill-paths.ts";
 
-type Event = MessageInitShape<typeof MemoryWatchResponseSchema>;
+type Event = MessageInitShape<typeof SkillsWatchResponseSchema>;
 
 /** What `SkillsWatch` needs. */
 export interface SkillsWatchOptions {
@@ -20,7 +21,7 @@ export interface SkillsWatchOptions {
   readonly epoch: string;
 }
 
-/** Tells when what is published has changed: a `changed` without a path after the first scan and after each change. */
+/** Tells when what is published has changed: a `changed` with the new digest after the first scan and after each change. */
 export class SkillsWatch {
   readonly #options: SkillsWatchOptions;
   #digest: string | undefined;
@@ -73,6 +74,12 @@ export class SkillsWatch {
   #event(kind: WatchEventKind, fault?: Fault): Event {
     this.#sequence += 1n;
     const { epoch } = this.#options;
-    return { kind, epoch, sequence: this.#sequence, ...(fault ? { fault: toWireFault(fault) } : {}) };
+    return {
+      kind,
+      epoch,
+      digest: this.#digest ?? "",
+      sequence: this.#sequence,
+      ...(fault ? { fault: toWireFault(fault) } : {}),
+    };
   }
 }

@@ -1,5 +1,5 @@
 import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import { Memory, WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
+import { WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { createBackoff } from "../../shared/lifetime/backoff.ts";
 import { type Clock, raceSignal, startDeadline, systemClock } from "../../shared/lifetime/clock.ts";
@@ -124,6 +124,10 @@ class Host implements SkillsHost {
           context,
           async (call) => await (await worker.client(Skills, context)).listFiles(request, call),
         ),
+      watch: (request, context) =>
+        streamFromWorker(context, async function* (call) {
+          yield* (await worker.client(Skills, context)).watch(request, call);
+        }),
     });
   }
 
@@ -132,7 +136,7 @@ class Host implements SkillsHost {
     const backoff = createBackoff({ firstMs: 100, maxMs: 5000 });
     for (;;) {
       try {
-        const client = await this.#worker.client(Memory, { signal });
+        const client = await this.#worker.client(Skills, { signal });
         for await (const event of client.watch({}, { signal, deadlineMs: noDeadline })) {
           if (event.kind === WatchEventKind.CHANGED || event.kind === WatchEventKind.GAP)
             await this.#look(signal);
