@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { Link } from "./link.ts";
@@ -37,6 +38,9 @@ export async function watchHeartbeat(
     } catch {
       return false;
     }
+    // After a stall of this process what arrived meanwhile is read first: its own silence is not the peer's.
+    if (clock.now() >= link.lastSeenMs + deadAfterMs) await setImmediate();
+    if (link.signal.aborted) return false;
     const now = clock.now();
     if (now >= link.lastSeenMs + deadAfterMs) return true;
     if (now < pingAt) continue;

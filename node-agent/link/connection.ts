@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
@@ -214,6 +215,9 @@ export class Connection {
       } catch {
         return;
       }
+      // After a stall of this process what arrived meanwhile is read first: its own silence is not the gateway's.
+      await setImmediate();
+      if (this.#over.signal.aborted) return;
       if (clock.now() < this.#heardAt + deadAfterMs) continue;
       return this.end(
         new Fault("GATEWAY_UNREACHABLE", `the gateway gave no sign of life for ${deadAfterMs} ms`, {

@@ -109,7 +109,8 @@ export class ServeStreams {
   #lose(call: AnsweredCall, fault: Fault): void {
     const method = this.#options.dispatcher.find(call.path);
     const callClass = method && getOption(method, call_class);
-    if (callClass === CallClass.AT_MOST_ONCE || callClass === CallClass.JOB) call.lose(fault);
+    if (callClass === CallClass.AT_MOST_ONCE || callClass === CallClass.JOB)
+      call.lose(brokenRequestFault(call.path));
     else call.cancel(fault);
   }
 
@@ -136,4 +137,11 @@ export class ServeStreams {
     this.#streams.clear();
     for (const onIdle of this.#onIdle.splice(0)) onIdle();
   }
+}
+
+/** What the work of a call gets that still reads its request when the link is lost. */
+function brokenRequestFault(path: string): Fault {
+  return new Fault("NODE_OFFLINE", `the link broke before the request of ${path} was whole`, {
+    details: { reason: "link_lost", stage: "dispatched" },
+  });
 }

@@ -3,6 +3,7 @@ import { connect, createSecureContext, type DetailedPeerCertificate, type TLSSoc
 import { ChannelCredentials, credentials as grpcCredentials, type experimental } from "@grpc/grpc-js";
 import { faultFromError } from "../fault/fault-from-error.ts";
 import { Fault } from "../fault/fault.ts";
+import { eagerSocket } from "./eager-socket.ts";
 
 /** What a client shows, and how it judges the server. */
 export interface ClientTls {
@@ -101,8 +102,8 @@ class OneDial extends ChannelCredentials implements Dial {
     try {
       const connected =
         this.#security === "insecure"
-          ? { socket, secure: false }
-          : { socket: await this.#secure(socket, await this.#security()), secure: true };
+          ? { socket: eagerSocket(socket), secure: false }
+          : { socket: eagerSocket(await this.#secure(socket, await this.#security())), secure: true };
       this.#connected = true;
       return connected;
     } catch (error) {

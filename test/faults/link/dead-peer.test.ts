@@ -153,6 +153,8 @@ proves(
     });
     expect(await ended).toMatchObject({ code: "NODE_OFFLINE" });
     expect(await faultOf(files.stat({}))).toMatchObject({ code: "NODE_OFFLINE" });
+    // The node has half a second to read why; it is frozen.
+    await clock.advance(500);
     await expect.poll(() => gateway.server.callCount).toBe(0);
     // A call that was dispatched ends at its deadline, or with the ledger's answer after the thaw.
     await clock.advance(14_500);

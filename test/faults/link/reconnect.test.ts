@@ -186,7 +186,7 @@ proves(
     await measure(false);
     const without = await measure(false);
     const withHung = await measure(true);
-    expect(withHung).toBeLessThan(2 * Math.max(without, 250));
+    expect(withHung).toBeLessThan(2 * Math.max(without, 500));
   },
 );
 
