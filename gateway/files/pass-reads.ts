@@ -13,7 +13,7 @@ import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { FilesFaceOptions } from "./face.ts";
-import { callOptions, findTarget, toSource, type Target } from "./target.ts";
+import { callOptions, findTarget, measureRead, toSource, transferOptions, type Target } from "./target.ts";
 import { createTreeFilter } from "./tree-filter.ts";
 
 /** Passes a read on: nothing is sent before policy has seen the canonical path in the header. */
@@ -27,7 +27,7 @@ export async function* passRead(
   const isWhole = offset === 0n && length === 0n;
   const parts = target.handle.files.read(
     { path: target.path, offset, length, ifMatch },
-    callOptions(context),
+    transferOptions(context, await measureRead(target, request)),
   );
   for await (const message of parts) {
     const { part } = message;
@@ -67,7 +67,10 @@ export async function* passTree(
       denied.push(toProblem(path, fault));
     },
   });
-  const parts = target.handle.files.readTree({ path: target.path, strict, exclude }, callOptions(context));
+  const parts = target.handle.files.readTree(
+    { path: target.path, strict, exclude },
+    { ...callOptions(context), bulk: true },
+  );
   for await (const part of parts) {
     const passed = await filter.pass(part);
     freeWhenSent(passed.content);

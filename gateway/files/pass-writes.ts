@@ -14,7 +14,7 @@ import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { below, remember, toProblem } from "./pass-reads.ts";
-import { callOptions, findTarget, judgeBefore, toSource, type Target } from "./target.ts";
+import { callOptions, findTarget, judgeBefore, toSource, transferOptions, type Target } from "./target.ts";
 import { createTreeFilter, type TreeFilter } from "./tree-filter.ts";
 
 type WriteRequest = MessageShape<typeof FilesWriteRequestSchema>;
@@ -40,6 +40,7 @@ export async function passWrite(
   const rest = freedWhenSent(input.withFirst({ part: { case: "header" as const, value: named } }));
   const answer = await sendFile(target, rest, {
     byDefault: header.precondition === WritePrecondition.UNSPECIFIED,
+    sizeBytes: header.sizeBytes,
   });
   const source = toSource(target, answer.source);
   await remember(options, target, answer.entry?.digest ?? "");
@@ -73,10 +74,10 @@ async function resolveCondition(
 async function sendFile(
   target: Target,
   requests: AsyncIterable<MessageInitShape<typeof FilesWriteRequestSchema>>,
-  options: { readonly byDefault: boolean },
+  options: { readonly byDefault: boolean; readonly sizeBytes: bigint },
 ): Promise<FilesWriteResponse> {
   try {
-    return await target.handle.files.write(requests, callOptions(target.context));
+    return await target.handle.files.write(requests, transferOptions(target.context, options.sizeBytes));
   } catch (error) {
     if (options.byDefault && isFault(error)) throw toDefaultConflict(error, target);
     throw error;
@@ -116,10 +117,10 @@ export async function passWriteTree(
   });
   const precondition = first.header.precondition || WritePrecondition.ABSENT;
   const named = { ...first, header: { ...first.header, precondition, path: target.path } };
-  const answer = await target.handle.files.writeTree(
-    filtered(input.withFirst(named), filter),
-    callOptions(context),
-  );
+  const answer = await target.handle.files.writeTree(filtered(input.withFirst(named), filter), {
+    ...callOptions(context),
+    bulk: true,
+  });
   return {
     ...answer,
     problems: [...answer.problems, ...denied].slice(0, maxProblems),

@@ -129,3 +129,28 @@ export function toSource(target: Target, source: Source | undefined): Source {
   }
   return { ...source, nodeId: target.node.id, workspace: target.handle.workspace };
 }
+
+/** Transfers of so many bytes and more run beside the link, so that short calls never wait behind them. */
+const bulkFromBytes = 1024n * 1024n;
+
+/** The options of a transfer of so many bytes. */
+export function transferOptions(context: CallContext, sizeBytes: bigint): CallOptions {
+  return { ...callOptions(context), bulk: sizeBytes >= bulkFromBytes };
+}
+
+/** How many bytes a read will bring, as far as that can be told before; a failure is the read's own to report. */
+export async function measureRead(
+  target: Target,
+  request: { readonly offset: bigint; readonly length: bigint },
+): Promise<bigint> {
+  const { offset, length } = request;
+  if (length > 0n && length < bulkFromBytes) return length;
+  try {
+    const { entry } = await target.handle.files.stat({ path: target.path }, callOptions(target.context));
+    const restBytes = (entry?.sizeBytes ?? 0n) - offset;
+    return length > 0n && length < restBytes ? length : restBytes;
+  } catch (error) {
+    if (isFault(error)) return 0n;
+    throw error;
+  }
+}

@@ -9,6 +9,7 @@ import {
   verifyingKeyFrom,
 } from "../../shared/identity/keys.ts";
 import { nodeUri } from "../../shared/identity/node-name.ts";
+import { pinOfPublicKey } from "../../shared/identity/pin.ts";
 import { loadX509 } from "../../shared/identity/x509.ts";
 
 const dayMs = 86_400_000;
@@ -52,7 +53,8 @@ export async function createAuthority(now: number): Promise<KeyAndCertificate> {
   const publicKey = await verifyingKeyFrom(publicKeyOf(keyPem));
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
     keys: { privateKey: await signingKeyFrom(keyPem), publicKey },
-    name: "CN=Fairlead authority",
+    // Two authorities never share a name: TLS would take the one's certificates for badly signed ones of the other.
+    name: `CN=Fairlead authority ${pinOfPublicKey(publicKeyOf(keyPem)).slice("sha256:".length, "sha256:".length + 16)}`,
     serialNumber: randomSerial(),
     notBefore: new Date(now - gatewaySkewMs),
     notAfter: new Date(now + authorityCertificateMs),
