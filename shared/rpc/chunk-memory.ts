@@ -1,3 +1,5 @@
+import { countMoved } from "./collect-young.ts";
+
 /**
  * Large pieces of memory, given back as soon as they are no longer needed. Left to the garbage collector they cost more
  * than all the rest of a transfer: each makes the next full collection come sooner, and comes from fresh pages.
@@ -13,7 +15,9 @@ const received = new WeakSet<ArrayBufferLike>();
 
 /** Remembers that `bytes` arrived as a message, in memory that nothing else is kept in. */
 export function markReceived(bytes: Uint8Array): void {
-  if (isAlone(bytes)) received.add(bytes.buffer);
+  if (!isAlone(bytes)) return;
+  received.add(bytes.buffer);
+  countMoved(bytes.byteLength);
 }
 
 /**
@@ -42,10 +46,12 @@ const releases = new WeakMap<Uint8Array, () => void>();
  * again. Of a message that is never sent nothing is heard.
  */
 export function releaseWhenSent(bytes: Uint8Array, release: () => void): void {
+  const sizeBytes = bytes.byteLength;
   let isReleased = false;
   releases.set(bytes, () => {
     if (isReleased) return;
     isReleased = true;
+    countMoved(sizeBytes);
     release();
   });
 }
