@@ -78,17 +78,6 @@ async function isFolderAt(local: string): Promise<boolean> {
   }
 }
 
-/** Whether anything at all stands at `local`. */
-export async function existsAt(local: string): Promise<boolean> {
-  try {
-    await lstat(local);
-    return true;
-  } catch (error) {
-    if (errnoOf(error) !== "ENOENT") throw faultFromErrno(error, local);
-    return false;
-  }
-}
-
 async function attempt<T>(shown: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
