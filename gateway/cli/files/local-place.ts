@@ -1,4 +1,4 @@
-import { lstat, realpath, stat } from "node:fs/promises";
+import { realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { errnoOf, faultFromErrno } from "../../../shared/fault/fault-from-errno.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
