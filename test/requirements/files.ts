@@ -100,4 +100,8 @@ export const files = [
     id: "files.export-illegal-root",
     says: "`fairlead node workspace add` refuses `/` with `INVALID_ARGUMENT`, a missing folder with `NOT_FOUND`, a file with `NOT_A_DIRECTORY` and a root equal to or inside the state folder with `POLICY_DENIED`, and accepts one with spaces or reached through a link. A state folder inside an exported root stays closed with `POLICY_DENIED` whatever globs and grants say.",
   },
+  {
+    id: "files.round-trip",
+    says: "Files of 0 B, 1 B, 4 MiB - 1, 4 MiB, 4 MiB + 1, 17 MiB and 4 GiB + 1 B (sparse) that are put to a node and got back have equal digest, mode and modification time to the microsecond, and each answer carries the size and digest of the stored file.",
+  },
 ] as const;
