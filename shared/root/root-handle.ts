@@ -199,6 +199,15 @@ export interface SmallWriteOptions extends OperationOptions {
   readonly maxBytes?: number;
 }
 
+/** What `batchWrite` takes. */
+export interface BatchWriteOptions {
+  /**
+   * What is written lies in a folder that nobody looks for yet, and that is renamed or removed as a whole: files have
+   * their names at once. Off by default.
+   */
+  readonly isUnseen?: boolean;
+}
+
 /** What `BatchWriter.publish` takes. */
 export interface BatchPublishOptions extends OperationOptions {
   readonly signal?: AbortSignal;
@@ -319,7 +328,7 @@ export interface RootHandle extends AsyncDisposable {
   readSmall(path: WorkspacePath, options: OpenFileOptions & { readonly maxBytes: number }): SmallFile;
   stageWrite(path: WorkspacePath, options?: StageOptions): Promise<StagedFile>;
   /** For many small files at once. The caller disposes the writer. */
-  batchWrite(): BatchWriter;
+  batchWrite(options?: BatchWriteOptions): BatchWriter;
   /** Gives the number of entries removed. */
   remove(path: WorkspacePath, options?: RemoveOptions): Promise<number>;
   /** Renames; nothing may stand at `to`. */

@@ -30,6 +30,17 @@ export function createStagedName(marker: StageMarker): string {
   return `${prefix}${marker.boot}-${marker.namespace}-${marker.pid}-${marker.startTicks}-${random}`;
 }
 
+/** Makes one new name after the other for files staged by `marker`; cheaper than one at a time. */
+export function createStagedNames(marker: StageMarker): () => string {
+  const { boot, namespace, pid, startTicks } = marker;
+  const front = `${prefix}${boot}-${namespace}-${pid}-${startTicks}-`;
+  let next = randomBytes(6).readUIntBE(0, 6);
+  return () => {
+    next = (next + 1) % 2 ** 48;
+    return `${front}${next.toString(16).padStart(12, "0")}`;
+  };
+}
+
 /** Who staged `name`; undefined for a name of another shape. */
 export function readStagedName(name: string): StageMarker | undefined {
   const [, boot, namespace, pid, startTicks] = shape.exec(name) ?? [];

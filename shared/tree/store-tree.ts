@@ -31,6 +31,8 @@ export interface StoreTreeOptions {
   readonly maxEntries?: number;
   /** A deeper tree is `LIMIT_REACHED`; 64 by default. */
   readonly maxDepth?: number;
+  /** The tree has no name yet that anybody looks for; the caller renames or removes it as a whole. */
+  readonly isUnseen?: boolean;
   readonly signal?: AbortSignal;
   /** Hears of bytes of content as they arrive. */
   readonly onBytes?: (bytes: number) => void;
@@ -78,7 +80,7 @@ interface Pending {
 }
 
 /** Entries kept in order until the small files among them are published. */
-const maxPending = 8192;
+const maxPending = 32_768;
 
 class Storer implements AsyncDisposable {
   readonly #options: StoreTreeOptions;
@@ -99,7 +101,7 @@ class Storer implements AsyncDisposable {
   constructor(options: StoreTreeOptions) {
     this.#options = options;
     this.#precondition = { kind: options.precondition };
-    this.#batch = options.root.batchWrite();
+    this.#batch = options.root.batchWrite({ isUnseen: options.isUnseen ?? false });
   }
 
   async take(part: TreePart): Promise<void> {

@@ -134,7 +134,8 @@ function cutOff(): Fault {
 /** A tree: into a folder that is there already entry by entry, else beside its name, which it gets once it is whole. */
 async function getTree(job: GetJob): Promise<GetResult> {
   await using place = await openTreeTarget(job.local, job.remote.name);
-  const { stored, source } = place.path === "" ? await fillTree(job, place) : await fillNewTree(job, place);
+  const { stored, source } =
+    place.path === "" ? await fillTree(job, place, false) : await fillNewTree(job, place);
   const { files, folders, links, sizeBytes } = stored.stored;
   return {
     from: job.remote.shown,
@@ -159,7 +160,7 @@ async function fillNewTree(job: GetJob, place: LocalPlace): Promise<FilledTree> 
   const parent = parentPath(path) ?? rootPath;
   const aside = joinPath(parent, `.fairlead-${randomBytes(8).toString("hex")}.part`);
   try {
-    const filled = await fillTree(job, { ...place, path: aside });
+    const filled = await fillTree(job, { ...place, path: aside }, true);
     await root.move(aside, path);
     return filled;
   } catch (error) {
@@ -176,7 +177,8 @@ async function removeAside({ root }: LocalPlace, aside: string): Promise<void> {
   }
 }
 
-async function fillTree({ transfer, remote, strict }: GetJob, place: LocalPlace): Promise<FilledTree> {
+async function fillTree(job: GetJob, place: LocalPlace, isUnseen: boolean): Promise<FilledTree> {
+  const { transfer, remote, strict } = job;
   const { workspace, path } = remote;
   const seen: { source: Source | undefined } = { source: undefined };
   const parts = noteSource(transfer.files.readTree({ workspace, path, strict }, transfer.call), seen);
@@ -185,6 +187,7 @@ async function fillTree({ transfer, remote, strict }: GetJob, place: LocalPlace)
     path: place.path,
     precondition: "any",
     strict,
+    isUnseen,
     signal: transfer.signal,
     onBytes: transfer.onBytes,
   });

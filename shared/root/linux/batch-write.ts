@@ -1,8 +1,10 @@
 import {
+  type BigIntStats,
   closeSync,
   fchmodSync,
   fsync,
   futimesSync,
+  lchownSync,
   linkSync,
   openSync,
   renameSync,
@@ -16,21 +18,26 @@ import { systemClock } from "../../lifetime/clock.ts";
 import { appendPath, baseName, parentPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { syncVolume } from "../../process/sync-volume.ts";
 import { alreadyExists, fileTooLarge, pathChanged, rootFault, rootRefused } from "../refusals.ts";
-import type { BatchOutcome, BatchPublishOptions, BatchWriter, SmallWriteOptions } from "../root-handle.ts";
-import { createStagedName } from "../staged-name.ts";
+import type {
+  BatchOutcome,
+  BatchPublishOptions,
+  BatchWriteOptions,
+  BatchWriter,
+  SmallWriteOptions,
+} from "../root-handle.ts";
+import { createStagedNames } from "../staged-name.ts";
 import { announce, type RootContext } from "./context.ts";
 import { at, createFile, type Descriptor } from "./descriptor.ts";
 import { toSeconds } from "./file-times.ts";
 import { requireUsableName } from "./parents.ts";
 import { createPause, type Pause } from "./pause.ts";
 import { openFolderAt } from "./place.ts";
-import { keepOwner } from "./stage-write.ts";
-import { inspectTarget, requirePossible } from "./target.ts";
+import { inspectTarget, requirePossible, type Target } from "./target.ts";
 
 const fsyncAsync = promisify(fsync);
 
 /** Files staged before they are published. */
-const maxStaged = 4096;
+const maxStaged = 16_384;
 /** Fewer files are synced one by one: starting a program costs more. */
 const fewFiles = 8;
 /** Waits before the next try of a rename that was refused for the moment. */
@@ -38,8 +45,8 @@ const retryAfterMs = [20, 80, 320];
 const passingErrnos = new Set(["EPERM", "EBUSY", "EACCES"]);
 
 /** `RootHandle.batchWrite`. */
-export function batchWrite(context: RootContext): BatchWriter {
-  const batch = new Batch(context);
+export function batchWrite(context: RootContext, options: BatchWriteOptions = {}): BatchWriter {
+  const batch = new Batch(context, options);
   context.stages.add(batch);
   return batch;
 }
@@ -65,14 +72,18 @@ interface Item {
 
 class Batch implements BatchWriter {
   readonly #context: RootContext;
+  readonly #isUnseen: boolean;
+  readonly #nextName: () => string;
   #groups: Group[] = [];
   /** The last group's folder: files mostly come folder by folder. */
   #folder: Descriptor | undefined;
   #count = 0;
   #isEnded = false;
 
-  constructor(context: RootContext) {
+  constructor(context: RootContext, options: BatchWriteOptions) {
     this.#context = context;
+    this.#isUnseen = options.isUnseen ?? false;
+    this.#nextName = createStagedNames(context.marker);
   }
 
   get isFull(): boolean {
@@ -94,16 +105,21 @@ class Batch implements BatchWriter {
     const name = baseName(path);
     options.check?.(appendPath(group.canonicalPath, name as WorkspacePath));
     announce(this.#context, "write", path);
-    const stagedName = createStagedName(this.#context.marker);
+    // Where nobody looks yet a file has its name at once.
+    const stagedName = this.#isUnseen ? name : this.#nextName();
+    this.#write({ folder, name: stagedName, path }, content, options);
+    const outcome = this.#isUnseen ? { path, fault: undefined } : undefined;
+    group.items.push({ path, name, stagedName, precondition: options.precondition, outcome });
+    this.#count += 1;
+  }
+
+  #write({ folder, name, path }: Target, content: Uint8Array, options: SmallWriteOptions): void {
     try {
-      const old = inspectTarget(this.#context, { folder, name, path });
-      requirePossible(options.precondition, old, path);
-      const fd = createFile(folder, stagedName);
+      const fd = createFile(folder, name);
       try {
-        if (old) keepOwner(fd, old);
         fill(fd, content, options);
       } catch (error) {
-        unlinkSync(at(folder, stagedName));
+        unlinkSync(at(folder, name));
         throw error;
       } finally {
         closeSync(fd);
@@ -111,8 +127,6 @@ class Batch implements BatchWriter {
     } catch (error) {
       throw rootFault(error, path);
     }
-    group.items.push({ path, name, stagedName, precondition: options.precondition, outcome: undefined });
-    this.#count += 1;
   }
 
   #enter(path: WorkspacePath): { readonly group: Group; readonly folder: Descriptor } {
@@ -140,7 +154,7 @@ class Batch implements BatchWriter {
     try {
       await this.#sync(groups, pause);
       options.signal?.throwIfAborted();
-      for (const group of groups) await this.#publishGroup(group, options, pause);
+      if (!this.#isUnseen) for (const group of groups) await this.#publishGroup(group, options, pause);
       return groups.flatMap(({ items }) => items.flatMap(({ outcome }) => outcome ?? []));
     } finally {
       await this.#unlinkUnpublished();
@@ -206,6 +220,7 @@ class Batch implements BatchWriter {
     announce(this.#context, "commit", path);
     const old = inspectTarget(this.#context, { folder, name, path });
     requirePossible(precondition, old, path);
+    if (old) keepOwnerOf(old, at(folder, stagedName));
     this.#context.hooks.beforePublish?.({ operation: "commit", path });
     const [from, to] = [at(folder, stagedName), at(folder, name)];
     if (precondition.kind !== "absent") {
@@ -286,6 +301,18 @@ class Batch implements BatchWriter {
 interface Publishing {
   readonly folder: Descriptor;
   readonly options: BatchPublishOptions;
+}
+
+/** Keeps the owner of a file that is about to be replaced, where this process may give files away. */
+function keepOwnerOf(old: BigIntStats, path: string | Buffer): void {
+  const own = process.geteuid?.();
+  if (own === undefined || (BigInt(own) === old.uid && BigInt(process.getegid?.() ?? own) === old.gid))
+    return;
+  try {
+    lchownSync(path, Number(old.uid), Number(old.gid));
+  } catch (error) {
+    if (errnoOf(error) !== "EPERM") throw error;
+  }
 }
 
 function fill(fd: number, content: Uint8Array, { mode, mtimeNs }: SmallWriteOptions): void {

@@ -3,6 +3,7 @@ import { Fault } from "../../fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { pathChanged, rootFault } from "../refusals.ts";
 import type {
+  BatchWriteOptions,
   BatchWriter,
   Entry,
   Listing,
@@ -142,8 +143,8 @@ class LinuxRoot implements RootHandle {
     return stageWrite(this.#use(), path, options);
   }
 
-  batchWrite(): BatchWriter {
-    return batchWrite(this.#use());
+  batchWrite(options: BatchWriteOptions = {}): BatchWriter {
+    return batchWrite(this.#use(), options);
   }
 
   async remove(path: WorkspacePath, options: RemoveOptions = {}): Promise<number> {

@@ -329,7 +329,7 @@ async function syncFolder(parent: PreparedParent): Promise<void> {
 }
 
 /** Keeps the owner of a replaced file where this process may give files away. */
-export function keepOwner(fd: number, old: BigIntStats): void {
+function keepOwner(fd: number, old: BigIntStats): void {
   const own = fstatSync(fd, { bigint: true });
   if (own.uid === old.uid && own.gid === old.gid) return;
   try {
