@@ -46,12 +46,10 @@ const releases = new WeakMap<Uint8Array, () => void>();
  * again. Of a message that is never sent nothing is heard.
  */
 export function releaseWhenSent(bytes: Uint8Array, release: () => void): void {
-  const sizeBytes = bytes.byteLength;
   let isReleased = false;
   releases.set(bytes, () => {
     if (isReleased) return;
     isReleased = true;
-    countMoved(sizeBytes);
     release();
   });
 }
@@ -85,6 +83,7 @@ export function createChunkPool(sizeBytes: number): ChunkPool {
     lend: (buffer, count) => {
       const chunk = buffer.subarray(0, count);
       releaseWhenSent(chunk, () => {
+        countMoved(count);
         if (free.length < maxKept) free.push(buffer);
       });
       return chunk;
