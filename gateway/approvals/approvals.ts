@@ -46,6 +46,8 @@ export interface AskOptions {
   readonly noWait?: boolean;
   /** How long to wait, in milliseconds: 120 s by default, 10 min at most. */
   readonly timeoutMs?: number;
+  /** Hears the id once a person is waited for. */
+  readonly onWaiting?: (id: string) => void;
 }
 
 /** What waits for people. Rows outlive the gateway's process; who waits does not. */
@@ -106,6 +108,7 @@ class StoredApprovals implements Approvals {
     const id = await this.#insert(question, waitMs);
     const answered = Promise.withResolvers<void>();
     this.#waiting.set(id, answered);
+    options.onWaiting?.(id);
     try {
       return await this.#wait(id, { answered: answered.promise, waitMs, signal: options.signal });
     } finally {

@@ -2,6 +2,7 @@ import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
 import { Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { ToolOutput, ToolResult } from "../../shared/gen/fairlead/v1/tools_pb.ts";
 import { terminalText } from "../../shared/log/safe-text.ts";
+import { defaultDeadlineMs, maxDeadlineMs } from "../../shared/rpc/deadline.ts";
 import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import type { OptionSpec } from "../../shared/terminal/command.ts";
 import { isJsonObject, parseJson } from "../../shared/terminal/parse-json.ts";
@@ -21,6 +22,9 @@ export interface ToolCall {
   readonly session?: string | undefined;
 }
 
+/** Longer than a person is ever waited for, in milliseconds. */
+const askingMs = 660_000;
+
 const argumentsMaxBytes = 1_048_576;
 
 /** Calls a tool and prints what comes: output as it comes, then the result. Gives 1 when a command exited non-zero. */
@@ -36,13 +40,19 @@ export async function callTool(input: CommandInput, runtime: Runtime, call: Tool
       noWait: !input.flag("wait"),
       deadlineMs: BigInt(runtime.deadlineMs ?? 0),
     },
-    gateway.call(),
+    // The gateway holds the tool's own time, and that of the person who is asked before it.
+    {
+      signal: runtime.signal,
+      deadlineMs: Math.min((runtime.deadlineMs ?? defaultDeadlineMs) + askingMs, maxDeadlineMs),
+    },
   );
   let callId = "";
   let streamed = false;
   let result: ToolResult | undefined;
-  for await (const { callId: id, answer } of answers) {
+  for await (const { callId: id, approvalId, answer } of answers) {
     if (id !== "") callId = id;
+    if (approvalId !== "")
+      runtime.output.note(`waiting for a person to say: fairlead approvals allow ${approvalId}`);
     if (answer?.part.case === "output" && !runtime.output.json) {
       streamed = true;
       await printOutput(runtime, answer.part.value);

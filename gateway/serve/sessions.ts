@@ -88,6 +88,8 @@ function toCallMessage(part: CallPart): MessageInitShape<typeof SessionsCallTool
   switch (part.kind) {
     case "started":
       return { callId: part.callId };
+    case "waiting":
+      return { approvalId: part.approvalId };
     case "output":
       return { answer: { part: { case: "output", value: { stream: part.stream, data: part.data } } } };
     case "result": {

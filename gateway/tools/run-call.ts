@@ -60,7 +60,7 @@ export async function* runCall(
   const facts = freezeFacts(caller, { found, callId, signal: AbortSignal.any(signals) });
   yield { kind: "started", callId };
   try {
-    const admitted = await admit(caller, { ...request, signal: facts.signal }, { ...parts, facts, found });
+    const admitted = yield* admit(caller, { ...request, signal: facts.signal }, { ...parts, facts, found });
     parts.calls.note(caller, facts.tool, { callId, admitted: true, ended: false });
     yield* carryOut(caller, { ...request, ...admitted, deadlineMs }, { ...parts, facts });
     parts.calls.note(caller, facts.tool, { callId, admitted: true, ended: true });
@@ -121,8 +121,29 @@ interface Admitted {
   readonly approvalId: string;
 }
 
-/** Everything before the effect; gives the tool and the arguments that were judged. */
-async function admit(caller: Caller, request: CallRequest, parts: StepParts): Promise<Admitted> {
+/** Everything before the effect; says when a person is waited for, and gives what was judged. */
+async function* admit(
+  caller: Caller,
+  request: CallRequest,
+  parts: StepParts,
+): AsyncGenerator<CallPart, Admitted> {
+  const asked = Promise.withResolvers<string>();
+  const judged = judge(caller, request, { ...parts, onWaiting: asked.resolve });
+  const approvalId = await Promise.race([asked.promise, judged.then(() => "")]);
+  if (approvalId !== "") {
+    // A caller that leaves here ends the waiting through its signal, and nobody hears how.
+    judged.catch(() => undefined);
+    yield { kind: "waiting", approvalId };
+  }
+  return await judged;
+}
+
+interface JudgeParts extends StepParts {
+  readonly onWaiting: (approvalId: string) => void;
+}
+
+/** Gives the tool and the arguments that were judged. */
+async function judge(caller: Caller, request: CallRequest, parts: JudgeParts): Promise<Admitted> {
   const { facts, found } = parts;
   let given: JsonObject = request.arguments ?? {};
   for (const hooks of parts.hooks ?? []) await hooks.trustedPolicy?.(facts, structuredClone(given));
@@ -147,7 +168,7 @@ async function admit(caller: Caller, request: CallRequest, parts: StepParts): Pr
 async function askWhenNeeded(
   caller: Caller,
   request: CallRequest & { readonly arguments: JsonObject },
-  parts: StepParts,
+  parts: JudgeParts,
 ): Promise<string> {
   const { tool } = parts.found;
   if (!tool.asks) return "";
@@ -167,7 +188,7 @@ async function askWhenNeeded(
       rule: tool.asks.rule,
       digest: digestOf(toCovered(caller, tool, request.arguments)),
     },
-    { signal: parts.facts.signal, noWait: request.noWait === true },
+    { signal: parts.facts.signal, noWait: request.noWait === true, onWaiting: parts.onWaiting },
   );
 }
 

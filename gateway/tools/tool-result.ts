@@ -16,6 +16,7 @@ export interface ToolResult {
 /** A part of a call as it goes. */
 export type CallPart =
   | { readonly kind: "started"; readonly callId: string }
+  | { readonly kind: "waiting"; readonly approvalId: string }
   | { readonly kind: "output"; readonly stream: "stdout" | "stderr"; readonly data: Uint8Array }
   | { readonly kind: "result"; readonly result: ToolResult };
 

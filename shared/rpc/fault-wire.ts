@@ -102,6 +102,7 @@ export function faultFromGrpc(failure: GrpcFailure, target: string): Fault {
   }
   const code = codeByStatus[failure.code] ?? "INTERNAL";
   if (code === "GATEWAY_UNREACHABLE") return unreachableFault(target, failure.details);
+  if (code === "DEADLINE_EXCEEDED") return new Fault(code, "the call was not answered in its time");
   return new Fault(code, `${target} answered ${grpcStatus[failure.code]}: ${cut(failure.details)}`);
 }
 

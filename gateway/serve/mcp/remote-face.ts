@@ -54,8 +54,9 @@ async function* callTool(
     // The gateway holds the tool's own time, and that of the person who is asked before it.
     { signal, deadlineMs: maxDeadlineMs, ...(traceparent === undefined ? {} : { traceparent }) },
   );
-  for await (const { callId, answer } of answers) {
+  for await (const { callId, approvalId, answer } of answers) {
     if (callId !== "") yield { kind: "started", callId };
+    if (approvalId !== "") yield { kind: "waiting", approvalId };
     if (answer?.part.case === "output") {
       const { stream, data } = answer.part.value;
       yield { kind: "output", stream: stream === "stderr" ? "stderr" : "stdout", data };
