@@ -26,6 +26,9 @@ import {
 } from "./files/remote.ts";
 import { openGateway } from "./open-gateway.ts";
 
+/** The columns of entries. */
+const entryColumns = ["MODE", "SIZE", "MODIFIED", "KIND", "PATH"];
+
 /** Entries that `ls` shows when no limit is named. */
 const listedByDefault = 100_000;
 const pageEntries = 1_000;
@@ -58,7 +61,8 @@ export const commands: readonly CommandModule[] = [
       const { entry, source } = await gateway.client(Files).stat({ workspace, path: at }, gateway.call());
       if (!entry) throw new Fault("INTERNAL", "the answer holds no entry");
       await runtime.output.result({ ...entryToJson(entry), source: sourceToJson(source) }, () => ({
-        columns: ["MODE", "SIZE", "MODIFIED", "KIND", "PATH"],
+        columns: entryColumns,
+        whole: ["PATH"],
         rows: [
           [
             modeText(entry.mode),
@@ -114,7 +118,8 @@ async function list(input: CommandInput, runtime: Runtime): Promise<number> {
     source: sourceToJson(page.source),
   };
   await runtime.output.result(json, () => ({
-    columns: ["MODE", "SIZE", "MODIFIED", "KIND", "PATH"],
+    columns: entryColumns,
+    whole: ["PATH"],
     rows: entries.map((entry) => [
       modeText(entry.mode),
       String(entry.sizeBytes),

@@ -45,6 +45,7 @@ export const commands: readonly CommandModule[] = [
         ]),
       );
       if (runtime.output.json) return;
+      if (hits.length === 0) runtime.output.note("note: nothing found");
       for (const state of workspaces.filter((one) => !one.fresh)) {
         runtime.output.note(`note: the index of ${state.workspace} is not fresh: ${toWords(state.reason)}`);
       }

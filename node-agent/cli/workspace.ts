@@ -19,6 +19,7 @@ export const workspaceCommands: readonly CommandModule[] = [
       }));
       await runtime.output.result({ workspaces: json }, () => ({
         columns: ["NAME", "FOLDER", "READ", "WRITE", "DENY"],
+        whole: ["FOLDER", "READ", "WRITE", "DENY"],
         rows: workspaces.map((one) => [
           one.name,
           one.dir,

@@ -34,6 +34,7 @@ export async function showOrigins(output: Output, origins: ConfigOrigins): Promi
   });
   await output.result({ file: origins.config.file, exists: origins.config.exists, values }, () => ({
     columns: ["KEY", "VALUE", "FROM"],
+    whole: ["VALUE", "FROM"],
     rows: values.map(({ key, value, from }) => [
       key,
       typeof value === "string" ? value : JSON.stringify(value),

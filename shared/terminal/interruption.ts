@@ -1,6 +1,6 @@
 import { Fault } from "../fault/fault.ts";
 
-/** The first SIGINT or SIGTERM of this process. */
+/** The first SIGINT, SIGTERM or SIGHUP of this process. */
 export interface Interruption extends Disposable {
   /** Aborts with `CANCELLED`, `details.reason` = `interrupted` and `details.signal`. */
   readonly signal: AbortSignal;
@@ -13,7 +13,10 @@ export interface InterruptionOptions {
   readonly onSecond: () => void;
 }
 
-/** Listens for SIGINT and SIGTERM until it is disposed. */
+/** A terminal that was closed ends a command as Ctrl-C does: what it started must not outlive it. */
+const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/** Listens for SIGINT, SIGTERM and SIGHUP until it is disposed. */
 export function listenForInterruption(options: InterruptionOptions): Interruption {
   const controller = new AbortController();
   const listen = (name: NodeJS.Signals): void => {
@@ -24,20 +27,18 @@ export function listenForInterruption(options: InterruptionOptions): Interruptio
       }),
     );
   };
-  options.events.on("SIGINT", listen);
-  options.events.on("SIGTERM", listen);
+  for (const name of signals) options.events.on(name, listen);
   return {
     signal: controller.signal,
     [Symbol.dispose]: () => {
-      options.events.off("SIGINT", listen);
-      options.events.off("SIGTERM", listen);
+      for (const name of signals) options.events.off(name, listen);
     },
   };
 }
 
 /**
  * Waits until a long-running command should end: at an interruption, or when what it runs has closed. Gives the exit
- * status: SIGTERM is how a service is stopped, so it ends well (0); SIGINT is 130.
+ * status: SIGTERM is how a service is stopped, so it ends well (0); the others are 130.
  */
 export async function untilStopped(signal: AbortSignal, closed: Promise<unknown>): Promise<number> {
   const stopped = Promise.withResolvers<undefined>();

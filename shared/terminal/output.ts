@@ -9,6 +9,8 @@ export type View = readonly string[] | TableView;
 export interface TableView {
   readonly columns: readonly string[];
   readonly rows: readonly (readonly string[])[];
+  /** Columns whose cells are never cut: what is copied from them must be whole. */
+  readonly whole?: readonly string[];
   /** Said on a terminal instead of a table without rows. */
   readonly empty?: string;
 }
@@ -81,7 +83,10 @@ function writeAll(stream: Writable, data: string | Uint8Array): Promise<void> {
 }
 
 async function renderTable(table: TableView, colors: boolean, head: boolean): Promise<readonly string[]> {
-  const rows = table.rows.map((row) => row.map((cell) => safeText(cell)));
+  const isWhole = table.columns.map((name) => table.whole?.includes(name) === true);
+  const rows = table.rows.map((row) =>
+    row.map((cell, column) => (isWhole[column] === true ? visibleText(cell) : safeText(cell))),
+  );
   if (!head) return rows.map((row) => row.join("\t"));
   if (rows.length === 0) return table.empty === undefined ? [] : [table.empty];
   const { default: Table } = await import("cli-table3");

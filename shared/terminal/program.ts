@@ -53,9 +53,11 @@ export async function runProgram(options: ProgramOptions): Promise<number> {
   }
 }
 
-/** Wrong usage always has a next command: the help of what was run, where the fault itself knows nothing better. */
+/** Wrong usage, and time that ran out, have a next command also where the fault itself knows none. */
 function withUsageHint(error: unknown, module: CommandModule | undefined): unknown {
   if (!isFault(error) || error.hint !== undefined || !module) return error;
+  if (error.code === "DEADLINE_EXCEEDED" && module.callsNode)
+    return error.with({ hint: "repeat it with more time, such as --deadline 10m" });
   if (error.code !== "INVALID_ARGUMENT" && error.code !== "PATH_INVALID") return error;
   return error.with({ hint: `fairlead ${module.words} --help` });
 }
@@ -125,7 +127,7 @@ async function choose(options: ProgramOptions): Promise<Chosen | undefined> {
     if (error.exitCode === 0) return undefined;
     throw error.code === "commander.help"
       ? missingCommand(root, options.argv)
-      : faultFromUsage(error, options.argv);
+      : faultFromUsage(error, findLevel(root, options.argv));
   }
   return chosen;
 }
@@ -165,19 +167,26 @@ function addGroup(
   for (const module of modules) {
     const words = module.words.split(" ");
     const name = words.pop() ?? "";
-    made.push([addCommand(findParent(parents, words), name, module), module]);
+    made.push([addCommand(findParent(parents, words, modules), name, module), module]);
   }
   return made;
 }
 
-function findParent(parents: Map<string, Command>, words: readonly string[]): Command {
+/** The level above a command; one that no module describes lists what is in it, with the example of the first. */
+function findParent(
+  parents: Map<string, Command>,
+  words: readonly string[],
+  modules: readonly CommandModule[],
+): Command {
   const name = words.join(" ");
   const known = parents.get(name);
   if (known) return known;
-  const above = findParent(parents, words.slice(0, -1));
+  const above = findParent(parents, words.slice(0, -1), modules);
+  const inside = modules.filter((module) => module.words.startsWith(`${name} `));
+  const summary = inside.map((module) => module.words.slice(name.length + 1)).join(", ");
   const made = prepare(
-    above.command(words.at(-1) ?? "").description(`${name} commands`),
-    `fairlead ${name} --help`,
+    above.command(words.at(-1) ?? "").description(summary),
+    inside[0]?.example ?? `fairlead ${name} --help`,
   );
   parents.set(name, made);
   return made;
@@ -185,14 +194,20 @@ function findParent(parents: Map<string, Command>, words: readonly string[]): Co
 
 /** A level of commands was named, but none of them. */
 function missingCommand(root: Command, argv: readonly string[]): Fault {
-  let level = root;
-  for (const word of argv) level = level.commands.find((command) => command.name() === word) ?? level;
+  const level = findLevel(root, argv);
   const words = namesOf(level).join(" ");
   const names = level.commands.map((command) => command.name()).join(", ");
   return new Fault("INVALID_ARGUMENT", `${words} needs one of: ${names}`, {
     hint: `${words} --help`,
     details: { field: "command" },
   });
+}
+
+/** The command, or the level of commands, that the arguments name. */
+function findLevel(root: Command, argv: readonly string[]): Command {
+  let level = root;
+  for (const word of argv) level = level.commands.find((command) => command.name() === word) ?? level;
+  return level;
 }
 
 function namesOf(command: Command): readonly string[] {
@@ -219,7 +234,7 @@ function prepare(command: Command, example: string): Command {
     .option("--home <dir>", "folder of Fairlead's state")
     .option("--gateway <url>", "the gateway to talk to")
     .option("--json", "print results as JSON")
-    .helpOption("--help", "show this help")
+    .helpOption("-h, --help", "show this help")
     .addHelpText("after", `\nExample:\n  ${example}`)
     .enablePositionalOptions()
     .exitOverride()
@@ -237,14 +252,10 @@ function toInput(module: CommandModule, command: Command, given: readonly unknow
 }
 
 /** Commander's complaint as a fault: the suggestion, or the help of that level, becomes the hint. */
-function faultFromUsage(error: CommanderError, argv: readonly string[]): Fault {
+function faultFromUsage(error: CommanderError, level: Command): Fault {
   const [first = "wrong usage", ...rest] = error.message.replace(/^error: /, "").split("\n");
   const [, suggestion] = /\(Did you mean (.*)\?\)/.exec(rest.join(" ")) ?? [];
-  const words = argv.filter((text) => !text.startsWith("-"));
-  const level = error.code === "commander.unknownCommand" ? words.slice(0, -1) : words.slice(0, 2);
-  const help = ["fairlead", ...level.slice(0, 2).filter((word) => /^[a-z-]+$/.test(word)), "--help"].join(
-    " ",
-  );
+  const help = [...namesOf(level), "--help"].join(" ");
   return new Fault("INVALID_ARGUMENT", first, {
     hint: suggestion === undefined ? help : `did you mean ${suggestion}? See ${help}`,
     details: { field: "arguments", reason: error.code.replace("commander.", "") },

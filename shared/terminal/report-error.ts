@@ -30,8 +30,11 @@ export async function reportError(output: Output, error: unknown): Promise<numbe
   return interrupted ? interruptedStatus : exitStatus(fault.code, fault.retryable);
 }
 
-/** The lines of an error: what happened with its code, then the next command to run. */
+/** The lines of an error: what happened with its code (a refusal: also whose rule it was), then the next command. */
 export function errorLines(fault: Fault): readonly string[] {
-  const first = `error: ${visibleText(fault.message)} (${fault.code})`;
+  const { side, rule } = fault.details;
+  const isRefusal = fault.code === "POLICY_DENIED" && typeof side === "string" && typeof rule === "string";
+  const whose = isRefusal ? `; the ${side}'s rule is ${rule}` : "";
+  const first = `error: ${visibleText(fault.message + whose)} (${fault.code})`;
   return fault.hint === undefined ? [first] : [first, `hint: ${visibleText(fault.hint)}`];
 }
