@@ -41,6 +41,8 @@ export interface FeatureDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly version: string;
+  /** The command that runs the gateway, for the message of others that want its folder. */
+  readonly program?: string;
   /** What join codes carry; asked for at each invite. */
   readonly advertised: () => readonly string[];
   /** Hears of a new server certificate, for connections made from then on. */
@@ -168,10 +170,12 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
 }
 
 async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureDeps): Promise<Base> {
-  const { clock, log } = deps;
+  const { clock, log, program } = deps;
   const file = await readPolicy(settings);
   const policy = createPolicy({ agents: settings.agents, ...(file ? { file } : {}) });
-  const store = scope.use(await openStore({ dir: settings.dir, clock }));
+  const store = scope.use(
+    await openStore({ dir: settings.dir, clock, ...(program === undefined ? {} : { program }) }),
+  );
   const late: { links?: LinkHost } = {};
   const pairing = scope.use(
     await createPairing({

@@ -23,6 +23,8 @@ export interface GatewayDeps {
   readonly log: Log;
   /** The program's version. */
   readonly version: string;
+  /** The command that runs it, for the message of others that want its folder; `fairlead gateway run` by default. */
+  readonly program?: string;
 }
 
 /** A running gateway. Disposing ends its links, sessions' calls, servers and store, in that order. */

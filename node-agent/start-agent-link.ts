@@ -1,3 +1,4 @@
+import { faultRow } from "../shared/fault/codes.ts";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
 import { type Fault, isFault } from "../shared/fault/fault.ts";
 import { Pairing } from "../shared/gen/fairlead/v1/pairing_pb.ts";
@@ -42,6 +43,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
   let identity = parts.identity;
   let last: Fault | undefined;
   let final: Fault | undefined;
+  let stopping = false;
   const status = new StatusWriter(dir, deps.version);
   const link = startLink({
     addresses: identity.addresses,
@@ -53,10 +55,13 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     onFault: (error, about) => {
       const fault = faultFromError(error);
       last = fault;
-      deps.log.warn(about, { code: fault.code, reason: fault.message });
+      // Calls that their callers got wrong or gave up, and the end of a link that is put down, are no news.
+      const isOrdinary = stopping || (about.startsWith("/") && faultRow(fault.code).blame === "caller");
+      deps.log[isOrdinary ? "debug" : "warn"](about, { code: fault.code, reason: fault.message });
     },
   });
   scope.defer(async () => {
+    stopping = true;
     await link.drain({ deadlineMs: drainMs, reason: "agent_stops" });
     await link[Symbol.asyncDispose]();
     // An identity that ended stays ended: `node status` and the next `node join` must find that here.

@@ -2,7 +2,7 @@ import { cp, lstat, mkdtemp, realpath, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { packageRoot } from "../../shared/config/package-root.ts";
 import { errnoOf, faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
-import { Fault } from "../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { makePrivateFolder } from "../../shared/identity/private-files.ts";
 import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
@@ -28,14 +28,17 @@ async function assertUsable(dir: string, homeDir: string): Promise<string> {
   });
 }
 
+const hint = "make the folder first, or name one that is there: fairlead up DIR";
+
 async function toRealFolder(dir: string): Promise<string> {
   try {
     const real = await realpath(dir);
     if ((await lstat(real)).isDirectory()) return real;
   } catch (error) {
-    throw faultFromErrno(error, dir);
+    const fault = faultFromErrno(error, dir);
+    throw isFault(fault, "NOT_FOUND") ? fault.with({ hint }) : fault;
   }
-  throw new Fault("NOT_A_DIRECTORY", `${dir} is not a folder`, { details: { path: dir } });
+  throw new Fault("NOT_A_DIRECTORY", `${dir} is not a folder`, { hint, details: { path: dir } });
 }
 
 /** Copies the sample into the home when it is not there; a copy that was cut off is no sample. */

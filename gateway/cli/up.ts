@@ -1,4 +1,4 @@
-import type { Fault } from "../../shared/fault/fault.ts";
+import { type Fault, isFault } from "../../shared/fault/fault.ts";
 import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import { createCommandLog } from "../../shared/terminal/command-log.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
@@ -37,7 +37,10 @@ async function up(input: CommandInput, runtime: Runtime): Promise<number> {
   const settings = await readSettings(input, runtime);
   const log = createCommandLog(runtime);
   const { startGateway } = await import("../gateway.ts");
-  await using gateway = await startGateway(settings, { clock: runtime.clock, log, version: runtime.version });
+  const deps = { clock: runtime.clock, log, version: runtime.version, program: "fairlead up" };
+  await using gateway = await startGateway(settings, deps).catch((error: unknown) => {
+    throw withOwnHint(error);
+  });
   await writeUpState(runtime.home, { linkAddress: gateway.addresses.link });
   await using connection = await openGateway(runtime);
   await using node = await startLocalNode(runtime, { gateway: connection, folder });
@@ -50,6 +53,12 @@ async function up(input: CommandInput, runtime: Runtime): Promise<number> {
     runtime.signal,
     Promise.race([gateway.closed, nodeEnded.catch((fault: unknown) => fault)]),
   );
+}
+
+/** A taken port is named by an option that `up` does not have. */
+function withOwnHint(error: unknown): unknown {
+  if (!isFault(error, "ALREADY_EXISTS") || error.details["field"] !== "http") return error;
+  return error.with({ hint: "end it, or choose another port: fairlead up --port N" });
 }
 
 /** The link takes a port of its own, chosen once and kept: the local node finds its gateway there again. */

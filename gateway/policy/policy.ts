@@ -149,7 +149,7 @@ function judgeProfile(
     const what = question.effect === "write" ? "writes nothing" : "runs no commands";
     const hint =
       scope === ""
-        ? `pair the node with another profile: fairlead invite --name ${alias} --profile work`
+        ? `pair it anew: fairlead nodes revoke ${alias}, then fairlead invite --name ${alias} --profile work`
         : `change ${scope}.profile in the gateway's policy`;
     return { ...refuse(rule, `${where} ${what}`), hint };
   }

@@ -1,7 +1,7 @@
 import { realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
-import { Fault } from "../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 
 /**
  * Whether a folder may be exported. `/` is `INVALID_ARGUMENT`, a missing one `NOT_FOUND`, a file `NOT_A_DIRECTORY`, one
@@ -24,12 +24,15 @@ export async function assertExportable(dir: string, homeDir: string): Promise<vo
   }
 }
 
+const hint = "make the folder first, or name one that is there";
+
 async function realFolder(dir: string): Promise<string> {
   try {
     const real = await realpath(dir);
     if ((await stat(real)).isDirectory()) return real;
   } catch (error) {
-    throw faultFromErrno(error, dir);
+    const fault = faultFromErrno(error, dir);
+    throw isFault(fault, "NOT_FOUND") ? fault.with({ hint }) : fault;
   }
-  throw new Fault("NOT_A_DIRECTORY", `${dir} is not a folder`, { details: { path: dir } });
+  throw new Fault("NOT_A_DIRECTORY", `${dir} is not a folder`, { hint, details: { path: dir } });
 }

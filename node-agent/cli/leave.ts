@@ -1,4 +1,5 @@
 import type { CommandModule } from "../../shared/terminal/command.ts";
+import { removeNodeStatus } from "../config/status-file.ts";
 import { loadIdentity } from "../pairing/identity.ts";
 import { takeHome } from "./hold-home.ts";
 
@@ -15,6 +16,7 @@ export const leave: CommandModule = {
     using _lock = await takeHome(runtime, "fairlead node leave");
     const { leaveGateway } = await import("../pairing/leave.ts");
     const left = await leaveGateway({ dir: nodeDir, clock: runtime.clock, signal: runtime.signal });
+    await removeNodeStatus(nodeDir);
     const nodeId = left.nodeId || identity.nodeId;
     const nextStep = left.told ? "" : `fairlead nodes revoke ${nodeId}`;
     await runtime.output.result({ nodeId, told: left.told, nextStep }, () =>

@@ -84,7 +84,7 @@ function toLines(
 ): readonly string[] {
   const since = toTime(written?.sinceMs ?? 0);
   const lines = [
-    `state: ${toWords(state)}${since === null ? "" : ` since ${since}`}`,
+    `state: ${isFaultCode(state) ? state : toWords(state)}${since === null ? "" : ` since ${since}`}`,
     `reason: ${toWords(reason)}`,
   ];
   if (written?.message) lines.push(`cause: ${written.message} (${written.code})`);

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { z } from "zod";
 import { isFaultCode } from "../../shared/fault/codes.ts";
-import { readPrivateFile, writePrivateFile } from "../../shared/identity/private-files.ts";
+import { readPrivateFile, removePrivate, writePrivateFile } from "../../shared/identity/private-files.ts";
 import { isProcessAlive, ownProcessMark } from "../../shared/process/process-mark.ts";
 
 /** What a running agent says of itself in `status.json`. */
@@ -86,6 +86,11 @@ export async function readNodeStatus(nodeDir: string): Promise<ReadNodeStatus | 
   if (!parsed.success) return undefined;
   const { began, ...status } = parsed.data;
   return { ...status, isAlive: isProcessAlive({ pid: status.pid, began }) };
+}
+
+/** Forgets what an agent of this home has said: it was another node's. */
+export async function removeNodeStatus(nodeDir: string): Promise<void> {
+  await removePrivate(statusFile(nodeDir));
 }
 
 function statusFile(nodeDir: string): string {

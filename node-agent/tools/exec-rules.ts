@@ -25,13 +25,13 @@ export function admitCommand(command: Command, settings: ExecSettings, approvalI
     case "full":
       return command;
     case "off":
-      throw new Fault("POLICY_DENIED", "this machine runs no commands", {
-        hint: "allow them on that machine: exec.mode in its configuration, or `--exec` of `fairlead node join`",
+      throw new Fault("POLICY_DENIED", "the node runs no commands", {
+        hint: "allow them on the node: exec.mode in its configuration (fairlead node config check), or --exec of fairlead node join",
         details: { side: "node", rule: "exec.mode" },
       });
     case "ask":
       if (approvalId !== "") return command;
-      throw new Fault("APPROVAL_REQUIRED", "this machine runs a command only when a person has allowed it", {
+      throw new Fault("APPROVAL_REQUIRED", "the node runs a command only when a person has allowed it", {
         details: { side: "node", rule: "exec.mode" },
       });
     case "allow-list":
@@ -42,15 +42,15 @@ export function admitCommand(command: Command, settings: ExecSettings, approvalI
 function admitListed(command: Command, allow: readonly string[]): Command {
   const argv = "argv" in command ? command.argv : splitPlainLine(command.shell);
   if (!argv) {
-    throw deny("the line cannot be taken apart with certainty, and this machine runs listed commands only", {
+    throw deny("the line cannot be taken apart with certainty, and the node runs listed commands only", {
       hint: "give the command as a list of words",
     });
   }
   if (allow.some((entry) => fitsEntry(entry, argv))) return { argv };
   throw deny(
-    `${JSON.stringify(argv[0].slice(0, 200))} with these arguments is not on this machine's list of commands`,
+    `${JSON.stringify(argv[0].slice(0, 200))} with these arguments is not on the node's list of commands`,
     {
-      hint: "add it to exec.allow in that machine's configuration",
+      hint: "add it to exec.allow in the node's configuration (fairlead node config check)",
     },
   );
 }

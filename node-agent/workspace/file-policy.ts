@@ -86,11 +86,19 @@ const compose = (pattern: string): string => pattern.normalize("NFC");
 
 function denied(operation: FileOperation, path: WorkspacePath, { rule, nearest, side }: FileDecision): Fault {
   const what = path === "" ? "the workspace's root" : path;
-  return new Fault("POLICY_DENIED", `this machine does not allow to ${operation} ${what}`, {
+  return new Fault("POLICY_DENIED", `the node does not let ${what} be ${done[operation]}`, {
     details: { rule, side, path, ...(nearest === undefined ? {} : { nearest }) },
     ...hintFor(operation, rule, nearest),
   });
 }
+
+const done: Readonly<Record<FileOperation, string>> = {
+  read: "read",
+  write: "written",
+  remove: "removed",
+  move: "moved",
+  mkdir: "made",
+};
 
 function hintFor(
   operation: FileOperation,
@@ -98,7 +106,15 @@ function hintFor(
   nearest: string | undefined,
 ): { readonly hint?: string } {
   if (nearest !== undefined) return { hint: `the nearest rule of the workspace is ${nearest}` };
+  if (rule === `${operation}_off`)
+    return {
+      hint: `set ${operation} of the workspace in the node's configuration (fairlead node config check)`,
+    };
+  if (rule.startsWith("deny "))
+    return { hint: "change deny of the workspace in the node's configuration (fairlead node config check)" };
   if (rule !== "no_allow") return {};
-  const list = operation === "read" ? "read" : "write";
-  return { hint: `add a glob to ${list} of the workspace in the node's configuration` };
+  const option = operation === "read" ? "--read" : "--write";
+  return {
+    hint: `export it on the node with ${option} GLOB: fairlead node workspace rm NAME, then fairlead node workspace add`,
+  };
 }
