@@ -57,12 +57,12 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
         options.client().readTree({ ...request, workspace }, { ...more, signal }),
       ),
     write: (requests, more = {}) =>
-      writeUnderLease(options, more, (state) => {
+      writeUnderLease(options, { ...more, isTree: false }, (state) => {
         const renamed = renameWrite(watchInput(requests, options.lease, state), workspace);
         return options.client().write(renamed, { ...more, signal: state.signal });
       }),
     writeTree: (requests, more = {}) =>
-      writeUnderLease(options, more, (state) => {
+      writeUnderLease(options, { ...more, isTree: true }, (state) => {
         const renamed = renameWriteTree(watchInput(requests, options.lease, state), workspace);
         return options.client().writeTree(renamed, { ...more, signal: state.signal });
       }),
@@ -72,7 +72,10 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
 /** The fault a caller sees: the lease's own once it has ended, and an offline node as the workspace's state. */
 function toCallerError(options: LeasedClientOptions, error: unknown): unknown {
   if (!options.lease.isActive) return endOf(options.lease);
-  return isFault(error, "NODE_OFFLINE") ? options.offline(error) : error;
+  if (!isFault(error, "NODE_OFFLINE")) return error;
+  const { publication } = error.details;
+  const offline = options.offline(error);
+  return publication === undefined ? offline : offline.with({ details: { publication } });
 }
 
 /** What a call gets that ran when the lease ended; one that a revocation ended says so. */
@@ -124,8 +127,19 @@ async function* streamUnderLease<A>(
 
 interface WriteState {
   readonly signal: AbortSignal;
+  readonly isTree: boolean;
   /** Whether everything was handed over, so that the node may publish. */
   isSent: boolean;
+}
+
+/** A file whose end was never sent has not been published, whatever became of its node; of a tree some files may be. */
+function withPublication(error: unknown, { isSent, isTree }: WriteState): unknown {
+  if (!isFault(error) || isSent || isTree) return error;
+  if (error.code !== "OUTCOME_UNKNOWN" && error.code !== "NODE_OFFLINE") return error;
+  return new Fault("NODE_OFFLINE", error.message, {
+    details: { ...error.details, publication: "unattempted" },
+    cause: error,
+  });
 }
 
 /**
@@ -134,7 +148,7 @@ interface WriteState {
  */
 async function writeUnderLease<A>(
   options: LeasedClientOptions,
-  more: CallOptions,
+  { isTree, ...more }: CallOptions & { readonly isTree: boolean },
   call: (state: WriteState) => Promise<A>,
 ): Promise<A> {
   const { lease, clock } = options;
@@ -142,6 +156,7 @@ async function writeUnderLease<A>(
   const end = new AbortController();
   const state: WriteState = {
     signal: more.signal ? AbortSignal.any([end.signal, more.signal]) : end.signal,
+    isTree,
     isSent: false,
   };
   using late = new DisposableStack();
@@ -160,7 +175,7 @@ async function writeUnderLease<A>(
     if (!lease.isActive) throw publishedFault(lease, "committed");
     return answer;
   } catch (error) {
-    if (lease.isActive) throw toCallerError(options, error);
+    if (lease.isActive) throw toCallerError(options, withPublication(error, state));
     if (isFault(error) && error.details["publication"] === "committed")
       throw publishedFault(lease, "committed");
     throw publishedFault(lease, state.isSent && end.signal.aborted ? "uncertain" : "unattempted");
@@ -172,9 +187,20 @@ function publishedFault(lease: Lease, publication: string): unknown {
   return isFault(reason) ? reason.with({ details: { publication } }) : reason;
 }
 
-async function* watchInput<Q>(requests: AsyncIterable<Q>, lease: Lease, state: WriteState): AsyncIterable<Q> {
+/** With its trailer a write may be published, before anybody asks for what follows. */
+function endsWrite(request: WriteRequest | WriteTreeRequest): boolean {
+  if ("part" in request) return request.part?.case === "trailer";
+  return "treeTrailer" in request && request.treeTrailer !== undefined;
+}
+
+async function* watchInput<Q extends WriteRequest | WriteTreeRequest>(
+  requests: AsyncIterable<Q>,
+  lease: Lease,
+  state: WriteState,
+): AsyncIterable<Q> {
   for await (const request of requests) {
     lease.check();
+    if (endsWrite(request)) state.isSent = true;
     yield request;
   }
   state.isSent = true;

@@ -87,10 +87,11 @@ async function sendFile(
 /** A write that named no condition says what it was compared with, and how to say otherwise. */
 function toDefaultConflict(fault: Fault, target: Target): Fault {
   if (fault.code !== "ALREADY_EXISTS" && fault.code !== "CONFLICT") return fault;
-  const why = fault.code === "CONFLICT" ? "changed since you last read it" : "exists, and you never read it";
+  const isKnown = fault.code === "CONFLICT";
+  const why = isKnown ? "changed since you last read it" : "exists, and you never read it";
   return new Fault("CONFLICT", `${target.path} ${why}`, {
     hint: "read it first, or say what it must be with --if-match DIGEST, or --if-match any to replace it",
-    details: { ...fault.details, path: target.path },
+    details: { ...fault.details, path: target.path, reason: isKnown ? "changed" : "never_read" },
     cause: fault,
   });
 }

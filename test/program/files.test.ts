@@ -1,11 +1,14 @@
+import { spawn } from "node:child_process";
 import { lstat, mkdir, readdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { errorOf, startFilesPair, type FilesPair } from "../scenarios/files/pair.ts";
 import { proves } from "../support/proves.ts";
 import { makeTempFolder } from "../support/temp-folder.ts";
 
 const patience = { timeout: 240_000 };
+const mainFile = fileURLToPath(new URL("../../main.ts", import.meta.url));
 let pair: FilesPair;
 
 beforeAll(async () => {
@@ -79,6 +82,58 @@ proves(
       expect(put.json).toMatchObject({ files: 3, folders: 3, links: 1, bytes: 700_005, failed: [] });
       expect(await look(join(pair.workspace.path, `put${jobs}`))).toEqual(expected);
     }
+  },
+);
+
+/** Runs a command on a terminal of its own, where somebody types `answer`. */
+function onTerminal(
+  args: readonly string[],
+  answer: string,
+): Promise<{ code: number | null; shown: string }> {
+  const words = [process.execPath, mainFile, "files", ...args];
+  const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ");
+  const child = spawn("script", ["--quiet", "--return", "--command", line, "/dev/null"], {
+    env: { PATH: process.env["PATH"], HOME: pair.gateway.home, FAIRLEAD_HOME: pair.gateway.home },
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const seen = { shown: "", isAnswered: false };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    seen.shown += text;
+    if (seen.isAnswered || !seen.shown.includes("[y/N]")) return;
+    seen.isAnswered = true;
+    child.stdin.write(`${answer}\n`);
+  });
+  return new Promise((resolve) => {
+    child.once("close", (code) => resolve({ code, shown: seen.shown }));
+  });
+}
+
+proves(
+  "files.put-default",
+  "a put without a condition replaces what its user last read, and nothing else without asking",
+  patience,
+  async () => {
+    await using here = await makeTempFolder();
+    await writeFile(here.join("new"), "new");
+    await pair.workspace.write({ "default/read": "as read", "default/never": "never read" });
+    const put = (name: string): readonly string[] => ["put", here.join("new"), `devbox:/app/default/${name}`];
+    expect((await pair.files(["cat", "devbox:/app/default/read"])).stdout).toBe("as read");
+    await pair.workspace.write({ "default/read": "changed by another" });
+    const changed = await pair.files(put("read"));
+    expect(changed.exitCode).toBe(6);
+    expect(changed.stderr).toMatch(/\(CONFLICT\)\nhint: .*--if-match/);
+    const changedThere = await onTerminal(put("read"), "y");
+    expect([changedThere.code, changedThere.shown.includes("[y/N]")]).toEqual([6, false]);
+    expect(await pair.workspace.text("default/read")).toBe("changed by another");
+
+    const never = await pair.files(put("never"));
+    expect([never.exitCode, `${never.stdout}${never.stderr}`.includes("[y/N]")]).toEqual([6, false]);
+    const refused = await onTerminal(put("never"), "n");
+    expect([refused.code, refused.shown.includes("[y/N]")]).toEqual([6, true]);
+    expect(await pair.workspace.text("default/never")).toBe("never read");
+    const allowed = await onTerminal(put("never"), "y");
+    expect([allowed.code, allowed.shown.includes("[y/N]")]).toEqual([0, true]);
+    expect(await pair.workspace.text("default/never")).toBe("new");
   },
 );
 

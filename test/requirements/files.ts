@@ -104,4 +104,16 @@ export const files = [
     id: "files.round-trip",
     says: "Files of 0 B, 1 B, 4 MiB - 1, 4 MiB, 4 MiB + 1, 17 MiB and 4 GiB + 1 B (sparse) that are put to a node and got back have equal digest, mode and modification time to the microsecond, and each answer carries the size and digest of the stored file.",
   },
+  {
+    id: "files.answers-name-source",
+    says: "Every stat, list, read, write and transfer answer names node id, workspace, requested path and canonical path inside the export and, where content is involved, size and digest; one file read directly and through an allowed link gives the same canonical path and digest.",
+  },
+  {
+    id: "files.put-default",
+    says: "`fairlead files put` without `--if-match` onto a remote file that changed since it was last read exits 6 with `CONFLICT` and a hint that names `--if-match`; onto an existing file that was never read it asks on a terminal, and without a terminal it exits 6 and asks nothing.",
+  },
+  {
+    id: "files.tree-cut",
+    says: "A tree stream cut at every entry boundary and at 20 random bytes ends in an error and is never reported complete without the closing count, size and digest, and every file that is present under its name is whole.",
+  },
 ] as const;

@@ -85,8 +85,8 @@ async function putFile(job: PutJob): Promise<PutResult> {
   try {
     return await sendFile(named);
   } catch (error) {
-    if (!isFault(error, "CONFLICT") || job.condition.precondition !== WritePrecondition.UNSPECIFIED)
-      throw error;
+    // What changed since it was read is refused; only what was never read is a person's to decide.
+    if (!isFault(error, "CONFLICT") || error.details["reason"] !== "never_read") throw error;
     if (!(await confirm(job.runtime, `${error.message}; replace it?`))) throw error;
     return await sendFile({ ...named, condition: { precondition: WritePrecondition.ANY, ifMatch: "" } });
   }

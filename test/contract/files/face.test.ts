@@ -17,6 +17,7 @@ import {
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
 import type { Client } from "../../../shared/rpc/service.ts";
+import { proves } from "../../support/proves.ts";
 import { openTempExports } from "../../unit/workspace/temp-exports.ts";
 import { createDirectClient } from "./direct-client.ts";
 
@@ -175,24 +176,59 @@ test("policy is asked about the requested path, and again about the one that the
   expect((await readdir(face.dir)).toSorted()).toEqual(["closed", "open"]);
 });
 
-test("answers say where they come from", async () => {
+proves("files.answers-name-source", "every answer says where it comes from", async () => {
   await using face = await makeFace();
+  const { client } = face;
   await mkdir(join(face.dir, "real"));
   await writeFile(join(face.dir, "real/file"), "content");
   await symlink("real", join(face.dir, "alias"));
-  const expected = {
+  const digest = digestOf("content");
+  const from = (requestedPath: string, canonicalPath: string): Record<string, string> => ({
     nodeId: "n1",
     workspace: "app",
-    requestedPath: "alias/file",
-    canonicalPath: "real/file",
-  };
-  expect((await face.client.stat({ workspace, path: "alias/file" })).source).toMatchObject(expected);
-  const [header, , trailer] = await read(face, "alias/file");
-  expect(header?.part).toMatchObject({ case: "header", value: { source: expected } });
-  expect(trailer?.part).toMatchObject({
-    case: "trailer",
-    value: { sizeBytes: 7n, digest: digestOf("content") },
+    requestedPath,
+    canonicalPath,
   });
+  for (const path of ["real", "alias"]) {
+    const file = from(`${path}/file`, "real/file");
+    expect((await client.stat({ workspace, path: `${path}/file` })).source).toMatchObject(file);
+    expect((await client.list({ workspace, path })).source).toMatchObject(from(path, "real"));
+    const [header, , trailer] = await read(face, `${path}/file`);
+    expect(header?.part).toMatchObject({ case: "header", value: { source: file } });
+    expect(trailer?.part).toMatchObject({ case: "trailer", value: { sizeBytes: 7n, digest } });
+    const written = await write(face, {
+      path: `${path}/new`,
+      content: "content",
+      precondition: WritePrecondition.ANY,
+    });
+    expect(written).toMatchObject({
+      source: from(`${path}/new`, "real/new"),
+      entry: { sizeBytes: 7n, digest },
+    });
+    const tree = await Array.fromAsync(client.readTree({ workspace, path }));
+    expect(tree[0]?.source).toMatchObject(from(path, "real"));
+    expect(tree.flatMap((part) => part.entries.map(({ entry }) => entry?.digest))).toEqual([digest, digest]);
+    const closing = tree.at(-1)?.treeTrailer;
+    expect(closing).toMatchObject({ files: 2n, sizeBytes: 14n, digest: expect.stringMatching(/^sha256:/) });
+    const stored = await client.writeTree(
+      (async function* () {
+        yield { header: { workspace, path: `${path}/tree`, precondition: WritePrecondition.ANY } };
+        for (const { entries, content, treeTrailer } of tree) {
+          yield { entries, content, ...(treeTrailer ? { treeTrailer } : {}) };
+        }
+      })(),
+    );
+    expect(stored.source).toMatchObject(from(`${path}/tree`, "real/tree"));
+    expect(stored.stored).toMatchObject({ files: 2n, sizeBytes: 14n, digest: closing?.digest });
+    const made = await client.makeFolder({ workspace, path: `${path}/made` });
+    expect(made.source).toMatchObject(from(`${path}/made`, "real/made"));
+    const moved = await client.move({ workspace, from: `${path}/made`, to: `${path}/moved` });
+    expect(moved.source).toMatchObject(from(`${path}/moved`, "real/moved"));
+    const removed = await client.remove({ workspace, path: `${path}/moved` });
+    expect(removed.source).toMatchObject(from(`${path}/moved`, "real/moved"));
+    await client.remove({ workspace, path: `${path}/new` });
+    await client.remove({ workspace, path: `${path}/tree`, recursive: true });
+  }
 });
 
 test("a tree comes without what policy denies, and says so", async () => {
