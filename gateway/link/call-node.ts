@@ -173,7 +173,9 @@ async function askLedger(loss: Loss): Promise<Settled> {
       if (asked.fault) throw fromWireFault(asked.fault);
       return { kind: "answers", messages: asked.messages.slice(attempt.delivered) };
     }
-    if (asked?.state === OutcomeState.UNKNOWN) throw neverBeganFault(loss);
+    // The question may have gone on over a later link: that a call never began, only the process it was sent to can say.
+    const isSameProcess = node.link?.hello.bootId === lostLink.hello.bootId;
+    if (asked?.state === OutcomeState.UNKNOWN && isSameProcess) throw neverBeganFault(loss);
     await clock.sleep(outcomePollMs, call.signal ? { signal: call.signal } : {});
     if (clock.now() >= loss.endsAt) throw unknownOutcomeFault(loss);
   }
