@@ -112,6 +112,11 @@ test(
       workspace: "devbox:/app",
     });
 
+    const read = ["tools", "call", "read", "--session", String(memberOf(session, "id"))];
+    expect(await gateway.json([...read, "--args", '{"path":"old.bin"}'])).toMatchObject({
+      content: [{ type: "text", text: expect.stringContaining("old content") }],
+    });
+
     // What was given before holds after: the approval releases its call, the code joins its machine, once.
     expect((await gateway.cli(["approvals", "allow", approvalId])).exitCode).toBe(0);
     expect((await gateway.cli(exec)).exitCode).toBe(0);

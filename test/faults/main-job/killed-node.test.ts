@@ -27,7 +27,12 @@ beforeAll(async () => {
   local = stack.use(await makeTempFolder());
   await writeFile(local.join("big.bin"), big);
   node = stack.use(
-    await startNode({ gateway: kit.gateway, profile: "full", workspaces: { app: `${workspace.path}:rw` } }),
+    await startNode({
+      gateway: kit.gateway,
+      profile: "full",
+      exec: "full",
+      workspaces: { app: `${workspace.path}:rw` },
+    }),
   );
 }, 120_000);
 
@@ -82,10 +87,57 @@ test.each([
   expect((await workspace.entries()).filter((name) => name.includes(".fairlead-"))).toEqual([]);
   expect(await workspace.text("deep/old.bin")).toBe("old content");
 
+  // The end of the file never left: whatever became of the node, nothing was published.
   const { exitCode } = await put.ended;
-  expect(exitCode).toBe(1);
-  expect(JSON.parse(put.stdout())).toMatchObject({ error: { code: "OUTCOME_UNKNOWN", retryable: false } });
+  expect({ exitCode, json: JSON.parse(put.stdout()) as unknown }).toMatchObject({
+    exitCode: 5,
+    json: {
+      error: {
+        code: "WORKSPACE_ACCESS_UNAVAILABLE",
+        retryable: true,
+        details: { reason: "node_offline", publication: "unattempted" },
+      },
+    },
+  });
 });
+
+test(
+  "a command and a tree that were running when the node was killed may have had an effect",
+  patience,
+  async () => {
+    const { gateway, proxy } = kit;
+    proxy.limit(16 * mebi);
+    const before = proxy.counts.down.bytes;
+    await using tree = await makeTempWorkspace({ "one.txt": "1", "two.bin": big });
+    await using put = spawnProgram(["files", "put", tree.path, "devbox:/app/tree", "--json"], {
+      home: gateway.home,
+    });
+    const command = JSON.stringify({ command: "touch began; sleep 600" });
+    await using call = spawnProgram(["tools", "call", "devbox__exec", "--json", "--args", command], {
+      home: gateway.home,
+    });
+    await expect.poll(() => proxy.counts.down.bytes - before, slowly).toBeGreaterThan(16 * mebi);
+    await expect.poll(() => workspace.has("began"), slowly).toBe(true);
+    await node.kill("SIGKILL");
+    proxy.mend();
+    await node.restart();
+    for (const program of [put, call]) {
+      const { exitCode } = await program.ended;
+      expect({ exitCode, json: JSON.parse(program.stdout()) as unknown }).toMatchObject({
+        exitCode: 1,
+        json: {
+          error: {
+            code: "OUTCOME_UNKNOWN",
+            retryable: false,
+            details: { callId: expect.stringMatching(/\S/) },
+          },
+        },
+      });
+    }
+    await workspace.remove("began");
+    expect((await workspace.entries()).filter((name) => name.includes("two.bin"))).toEqual([]);
+  },
+);
 
 test("the same put afterwards stores the whole file", patience, async () => {
   const { gateway } = kit;
