@@ -92,7 +92,7 @@ function onTerminal(
 ): Promise<{ code: number | null; shown: string }> {
   const words = [process.execPath, mainFile, "files", ...args];
   const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ");
-  const child = spawn("script", ["--quiet", "--return", "--command", line, "/dev/null"], {
+  const child = spawn("/usr/bin/script", ["--quiet", "--return", "--command", line, "/dev/null"], {
     env: { PATH: process.env["PATH"], HOME: pair.gateway.home, FAIRLEAD_HOME: pair.gateway.home },
     stdio: ["pipe", "pipe", "inherit"],
   });
