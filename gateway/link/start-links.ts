@@ -77,6 +77,8 @@ export function startLinks(options: LinksOptions): LinkHost {
 class Host implements Links {
   readonly #options: LinksOptions;
   readonly #clock: Clock;
+  /** Since when nodes can have linked to this process. */
+  readonly #startedMs: number;
   readonly #heartbeat: HeartbeatSettings;
   readonly #budget: Budget = createBudget(gatewayBudgetBytes);
   readonly #nodes = new Map<string, NodeState>();
@@ -91,6 +93,7 @@ class Host implements Links {
   constructor(options: LinksOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
+    this.#startedMs = this.#clock.now();
     this.#heartbeat = checkHeartbeat(options.heartbeat ?? defaultHeartbeat);
     this.#admit = createAdmission(options.admission ?? defaultAdmission, this.#clock);
     this.#publications = new Publications({
@@ -284,7 +287,7 @@ class Host implements Links {
   }
 
   presence(nodeId: string): Presence {
-    return this.#nodes.get(nodeId)?.presence ?? neverLinked(nodeId, this.#clock.now());
+    return this.#nodes.get(nodeId)?.presence ?? neverLinked(nodeId, this.#startedMs);
   }
 
   async *changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<Presence> {
