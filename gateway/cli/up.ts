@@ -55,10 +55,15 @@ async function up(input: CommandInput, runtime: Runtime): Promise<number> {
   );
 }
 
-/** A taken port is named by an option that `up` does not have. */
+/** What to do about a taken port is said with options that `up` has. */
 function withOwnHint(error: unknown): unknown {
-  if (!isFault(error, "ALREADY_EXISTS") || error.details["field"] !== "http") return error;
-  return error.with({ hint: "end it, or choose another port: fairlead up --port N" });
+  if (!isFault(error, "ALREADY_EXISTS")) return error;
+  const isHttp = error.details["field"] === "http";
+  return error.with({
+    hint: isHttp
+      ? "end it, or choose another port: fairlead up --port N"
+      : "end it, or choose another home with --home: this one keeps its port for the link",
+  });
 }
 
 /** The link takes a port of its own, chosen once and kept: the local node finds its gateway there again. */
