@@ -320,12 +320,10 @@ class Host implements Links {
     const link = node?.link;
     if (fault.code === "IDENTITY_REVOKED" && !link) this.#nodeOf(nodeId).revoked();
     if (!link) return;
-    const gone = new Promise<void>((resolve) => {
-      if (link.connection.closed.aborted) resolve();
-      link.connection.closed.addEventListener("abort", () => resolve(), { once: true });
-    });
+    // Known before the end, which lets go of it: what is under way on it is as much of the link as the rest.
+    const bulk = link.bulk.side;
     link.end(fault);
-    await gone;
+    await Promise.all([untilGone(link.connection), bulk ? untilGone(bulk.connection) : undefined]);
   }
 
   drain({ deadlineMs, reason }: { readonly deadlineMs: number; readonly reason: string }): void {
@@ -382,5 +380,13 @@ function replacedFault(alias: string): Fault {
 function silentFault(alias: string): Fault {
   return new Fault("NODE_OFFLINE", `${alias} gave no sign of life`, {
     details: { node: alias, reason: "heartbeat_missed" },
+  });
+}
+
+/** Resolves once a connection is gone. */
+function untilGone({ closed }: ServerConnection): Promise<void> {
+  return new Promise((resolve) => {
+    if (closed.aborted) resolve();
+    closed.addEventListener("abort", () => resolve(), { once: true });
   });
 }
