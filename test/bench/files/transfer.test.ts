@@ -76,7 +76,13 @@ async function compare(place: Place, peers: Peers, rounds: number): Promise<Repo
   const contenders = [
     own("ours get", got, ["get", `devbox:/app/source/${place.name}`, got]),
     ...peerContenders(peers, place, "pull"),
-    own("ours put", stored, ["put", `${place.here}/source/${place.name}`, `devbox:/app/push/${place.name}`]),
+    own("ours put", stored, [
+      "put",
+      `${place.here}/source/${place.name}`,
+      `devbox:/app/push/${place.name}`,
+      "--if-match",
+      "any",
+    ]),
     ...peerContenders(peers, place, "push"),
   ];
   const rows = await runInTurn(contenders, { rounds });
