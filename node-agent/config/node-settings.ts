@@ -2,36 +2,12 @@ import path from "node:path";
 import type { Environment } from "../../shared/config/environment.ts";
 import type { Home } from "../../shared/config/home.ts";
 import { type ConfigFile, readConfig } from "../../shared/config/read-config.ts";
+import type { ExportSettings } from "../workspace/export-settings.ts";
 import type { NodeConfig, WorkspaceConfig } from "./node-config.ts";
 import { nodeConfigSchema } from "./node-config.ts";
 
 /** How far commands go on this machine. */
 export type ExecMode = "off" | "allow-list" | "ask" | "full";
-
-/** A folder that this machine exports, and what of it. */
-export interface WorkspaceSettings {
-  readonly name: string;
-  /** Absolute. */
-  readonly dir: string;
-  /** What may be read, by glob. */
-  readonly read: readonly string[];
-  /** What may be written, by glob; empty: nothing. */
-  readonly write: readonly string[];
-  /** What is neither read nor written, by glob, besides the built-in list. */
-  readonly deny: readonly string[];
-  /** Whether what may be written may also be removed. */
-  readonly remove: boolean;
-  /** Whether what may be written may also be renamed. */
-  readonly move: boolean;
-  /** Whether folders may be made where may be written. */
-  readonly mkdir: boolean;
-  /** Whether links that stay inside are followed. */
-  readonly followSymlinks: boolean;
-  /** Whether files with several names are served. */
-  readonly allowHardLinks: boolean;
-  /** The largest file that is read or written, in bytes; undefined: any. */
-  readonly maxFileBytes: number | undefined;
-}
 
 /** Limits that this machine sets; each with its default. */
 export interface NodeLimits {
@@ -49,7 +25,7 @@ export interface NodeSettings {
   readonly dir: string;
   /** The file it was read from; watched while the agent runs. */
   readonly configFile: string;
-  readonly workspaces: readonly WorkspaceSettings[];
+  readonly workspaces: readonly ExportSettings[];
   readonly exec: { readonly mode: ExecMode; readonly allow: readonly string[] };
   /** `PATH` of commands. */
   readonly path: string;
@@ -102,7 +78,7 @@ interface Place {
   readonly userHome: string;
 }
 
-function resolveWorkspace(workspace: WorkspaceConfig, place: Place): WorkspaceSettings {
+function resolveWorkspace(workspace: WorkspaceConfig, place: Place): ExportSettings {
   const write = workspace.write ?? [];
   return {
     name: workspace.name,

@@ -17,7 +17,9 @@ export interface ExportSettings {
   readonly move: boolean;
   /** Whether folders may be made where may be written. */
   readonly mkdir: boolean;
+  /** Whether links that stay inside are followed. */
   readonly followSymlinks: boolean;
+  /** Whether files with several names are served. */
   readonly allowHardLinks: boolean;
   /** The largest file that is read or written, in bytes; undefined: any. */
   readonly maxFileBytes: number | undefined;
