@@ -16,6 +16,7 @@ import { startMemory } from "./memory/memory.ts";
 import { loadIdentity } from "./pairing/identity.ts";
 import { startSkills } from "./skills/skills.ts";
 import { startAgentLink } from "./start-agent-link.ts";
+import { createPathJudge } from "./tools/check-call.ts";
 import { createCommandFolders } from "./tools/command-folder.ts";
 import { createNodeTools, type NodeTools } from "./tools/node-tools.ts";
 import { type Exports, startExports } from "./workspace/exports.ts";
@@ -139,6 +140,7 @@ function joinTools({ exports, files, held, deps, board }: ToolParts): NodeTools 
       environment: deps.environment,
       openFolder: createCommandFolders(exports),
     },
+    judgePath: createPathJudge(exports),
     publish: (publication) => board.publish({ ...publication, publication: PublicationKind.TOOLS }),
   });
   board.publish({ ...tools.publication, publication: PublicationKind.TOOLS });

@@ -57,6 +57,35 @@ export async function* execute(
   });
 }
 
+/** How long a node may take to say whether it would refuse a call, in milliseconds. */
+const checkDeadlineMs = 20_000;
+
+/** Fails with what the call would be refused with where its tool lives; asked before a person is. */
+export async function checkCall(
+  caller: Caller,
+  run: Pick<Execution, "tool" | "arguments" | "signal">,
+  parts: ExecuteParts,
+): Promise<void> {
+  const { node } = run.tool;
+  if (!node) return;
+  const { session } = caller;
+  const isBound = session?.nodeId === node.id;
+  const workspace = isBound ? session.workspace : "";
+  if (run.tool.owner === "core") {
+    acquireBound(parts.workspaces, { nodeId: node.id, workspace, shown: `${node.alias}:/${workspace}` });
+  }
+  const call = { name: run.tool.nodeName, arguments: run.arguments, workspace, agent: caller.agent };
+  try {
+    await parts.links
+      .get(node.id)
+      .client(NodeTools)
+      .checkCall({ call }, { signal: run.signal, deadlineMs: checkDeadlineMs });
+  } catch (error) {
+    // A machine that cannot be asked refuses when the call comes.
+    if (!isFault(error, "VERSION_UNSUPPORTED")) throw error;
+  }
+}
+
 type BoundParts = ExecuteParts & { readonly agent: string };
 
 /** A core tool: on the bound workspace or not at all. */

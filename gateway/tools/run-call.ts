@@ -8,7 +8,7 @@ import { resolveDeadlineMs } from "../../shared/rpc/deadline.ts";
 import type { Approvals } from "../approvals/approvals.ts";
 import type { CallFacts, CallHooks } from "./call-hooks.ts";
 import type { Caller } from "./caller.ts";
-import { execute, type ExecuteParts } from "./execute.ts";
+import { checkCall, execute, type ExecuteParts } from "./execute.ts";
 import type { LastCalls } from "./last-calls.ts";
 import type { SurfaceTool } from "./surface.ts";
 import { limitContent, limitDetails, resultLimits, type CallPart, type ToolResult } from "./tool-result.ts";
@@ -172,6 +172,8 @@ async function askWhenNeeded(
 ): Promise<string> {
   const { tool } = parts.found;
   if (!tool.asks) return "";
+  // Nobody is asked for what would be refused all the same.
+  await checkCall(caller, { tool, arguments: request.arguments, signal: parts.facts.signal }, parts);
   const where = tool.node ? ` on ${tool.node.alias}` : "";
   const workspace = caller.session?.workspace;
   return await parts.approvals.ask(

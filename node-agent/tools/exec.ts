@@ -93,7 +93,8 @@ async function closeAfter(queue: Queue<ToolPart>, running: Promise<unknown>): Pr
   );
 }
 
-function toCommand(given: JsonObject): Command {
+/** The command that the arguments ask for; `INVALID_ARGUMENT` when they name no program. */
+export function toCommand(given: JsonObject): Command {
   const { command } = given;
   if (typeof command === "string") return { shell: command };
   const [program, ...rest] = Array.isArray(command) ? command.map(String) : [];

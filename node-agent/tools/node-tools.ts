@@ -6,10 +6,11 @@ import { Fault } from "../../shared/fault/fault.ts";
 import { CallClass } from "../../shared/gen/fairlead/v1/options_pb.ts";
 import type { ToolCall, ToolDescriptorSchema, Tools } from "../../shared/gen/fairlead/v1/tools_pb.ts";
 import type { CallContext, ServiceImplementation } from "../../shared/rpc/service.ts";
+import { createCallCheck, type JudgePath } from "./check-call.ts";
 import { createExec, type ExecParts } from "./exec.ts";
 import { createList } from "./list.ts";
 import { createRead } from "./read.ts";
-import type { RunTool, ToolFiles, ToolPart } from "./tool-run.ts";
+import type { RunTool, ToolFiles, ToolPart, ToolRun } from "./tool-run.ts";
 import { createWrite } from "./write.ts";
 
 /** The state of what this machine publishes. */
@@ -26,6 +27,8 @@ export interface NodeToolsOptions {
   /** Names of the exports, in their order; asked at each call. */
   readonly workspaces: () => readonly string[];
   readonly exec: ExecParts;
+  /** What the machine says of a path before anything is done with it. */
+  readonly judgePath: JudgePath;
   /** Told of each change of the publication. */
   readonly publish: (publication: ToolPublication) => void;
 }
@@ -71,6 +74,7 @@ export function createNodeTools(options: NodeToolsOptions): NodeTools {
       toDescriptor(tool, tool.name === "exec" && options.exec.settings().mode === "ask"),
     );
   let publication: ToolPublication = { epoch: 1n, digest: digestOf(JSON.stringify(describe())) };
+  const check = createCallCheck({ exec: options.exec, judgePath: options.judgePath });
   const call = (given: ToolCall | undefined, context: CallContext, once: boolean): AsyncIterable<ToolPart> =>
     callTool(given, context, { published, once, workspaces: options.workspaces });
   return {
@@ -85,6 +89,14 @@ export function createNodeTools(options: NodeToolsOptions): NodeTools {
     },
     service: {
       listPublished: async () => ({ tools: [...describe()], ...publication, problems: [] }),
+      checkCall: async (request, context) => {
+        const { found, run } = admitCall(request.call, context, {
+          published,
+          workspaces: options.workspaces,
+        });
+        await check(found.tool.name, run);
+        return {};
+      },
       callIdempotent: async function* callIdempotent(request, context) {
         for await (const answer of call(request.call, context, false)) yield { answer };
       },
@@ -107,19 +119,40 @@ function toDescriptor(tool: CoreTool, asks: boolean): Descriptor {
   };
 }
 
-interface CallParts {
+interface AdmitParts {
   readonly published: ReadonlyMap<string, PublishedTool>;
-  /** Whether the call came as one that runs at most once. */
-  readonly once: boolean;
   readonly workspaces: () => readonly string[];
 }
 
-/** What the gateway let through is checked again: its word is no more than a narrowing. */
+interface CallParts extends AdmitParts {
+  /** Whether the call came as one that runs at most once. */
+  readonly once: boolean;
+}
+
 async function* callTool(
   given: ToolCall | undefined,
   context: CallContext,
   parts: CallParts,
 ): AsyncGenerator<ToolPart> {
+  const { found, run } = admitCall(given, context, parts);
+  if (parts.once !== (found.tool.callClass === "at_most_once")) {
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `${found.tool.name} was called as a tool of another class than ${found.tool.callClass}`,
+      {
+        details: { field: "name", side: "node" },
+      },
+    );
+  }
+  yield* found.run(run);
+}
+
+/** What the gateway let through is checked again: its word is no more than a narrowing. */
+function admitCall(
+  given: ToolCall | undefined,
+  context: CallContext,
+  parts: AdmitParts,
+): { readonly found: PublishedTool; readonly run: ToolRun } {
   context.signal.throwIfAborted();
   const name = given?.name ?? "";
   const found = parts.published.get(name);
@@ -132,23 +165,17 @@ async function* callTool(
       },
     );
   }
-  if (parts.once !== (found.tool.callClass === "at_most_once")) {
-    throw new Fault(
-      "INVALID_ARGUMENT",
-      `${name} was called as a tool of another class than ${found.tool.callClass}`,
-      {
-        details: { field: "name", side: "node" },
-      },
-    );
-  }
   const values = given?.arguments ?? {};
   checkOnNode(found.check, values);
-  yield* found.run({
-    workspace: chooseWorkspace(values, given?.workspace ?? "", parts.workspaces()),
-    arguments: values,
-    approvalId: given?.approvalId ?? "",
-    context,
-  });
+  return {
+    found,
+    run: {
+      workspace: chooseWorkspace(values, given?.workspace ?? "", parts.workspaces()),
+      arguments: values,
+      approvalId: given?.approvalId ?? "",
+      context,
+    },
+  };
 }
 
 function checkOnNode(check: ArgumentCheck, given: JsonObject): void {

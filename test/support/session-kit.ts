@@ -16,6 +16,7 @@ import type { CallHooks } from "../../gateway/tools/call-hooks.ts";
 import { createToolCatalogue, type ToolCatalogue } from "../../gateway/tools/catalogue.ts";
 import { createTools, type Tools } from "../../gateway/tools/tools.ts";
 import { createFiles } from "../../node-agent/files/files.ts";
+import { createPathJudge } from "../../node-agent/tools/check-call.ts";
 import { createCommandFolders } from "../../node-agent/tools/command-folder.ts";
 import type { ExecMode } from "../../node-agent/tools/exec-rules.ts";
 import { createNodeTools, type NodeTools } from "../../node-agent/tools/node-tools.ts";
@@ -180,6 +181,7 @@ async function addNode(options: KitNodeOptions, parts: NodeParts): Promise<KitNo
     files,
     workspaces: () => exports.list().map((one) => one.settings.name),
     exec: { settings: () => exec, environment: process.env, openFolder: createCommandFolders(exports) },
+    judgePath: createPathJudge(exports),
     publish: () => undefined,
   });
   const record = toRecord(alias, profile);

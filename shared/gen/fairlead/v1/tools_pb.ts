@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/tools.proto.
  */
 export const file_fairlead_v1_tools: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS90b29scy5wcm90bxILZmFpcmxlYWQudjEiwwEKDlRvb2xEZXNjcmlwdG9yEgwKBG5hbWUYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSGQoRaW5wdXRfc2NoZW1hX2pzb24YBCABKAkSGgoSb3V0cHV0X3NjaGVtYV9qc29uGAUgASgJEioKCmNhbGxfY2xhc3MYBiABKA4yFi5mYWlybGVhZC52MS5DYWxsQ2xhc3MSDgoGZWZmZWN0GAcgASgJEgwKBGFza3MYCCABKAgiGwoZVG9vbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKTAQoaVG9vbHNMaXN0UHVibGlzaGVkUmVzcG9uc2USKgoFdG9vbHMYASADKAsyGy5mYWlybGVhZC52MS5Ub29sRGVzY3JpcHRvchINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkSKgoIcHJvYmxlbXMYBCADKAsyGC5mYWlybGVhZC52MS5Ub29sUHJvYmxlbSI+CgtUb29sUHJvYmxlbRIMCgRuYW1lGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQijwEKCFRvb2xDYWxsEgwKBG5hbWUYASABKAkSKgoJYXJndW1lbnRzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIRCgl3b3Jrc3BhY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRINCgVhZ2VudBgFIAEoCRITCgthcHByb3ZhbF9pZBgGIAEoCSJBChpUb29sc0NhbGxJZGVtcG90ZW50UmVxdWVzdBIjCgRjYWxsGAEgASgLMhUuZmFpcmxlYWQudjEuVG9vbENhbGwiRgobVG9vbHNDYWxsSWRlbXBvdGVudFJlc3BvbnNlEicKBmFuc3dlchgBIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXIiNwoQVG9vbHNDYWxsUmVxdWVzdBIjCgRjYWxsGAEgASgLMhUuZmFpcmxlYWQudjEuVG9vbENhbGwiPAoRVG9vbHNDYWxsUmVzcG9uc2USJwoGYW5zd2VyGAEgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlciJqCgpUb29sQW5zd2VyEikKBm91dHB1dBgBIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xPdXRwdXRIABIpCgZyZXN1bHQYAiABKAsyFy5mYWlybGVhZC52MS5Ub29sUmVzdWx0SABCBgoEcGFydCIwCgpUb29sT3V0cHV0Eg4KBnN0cmVhbRgBIAEoCRISCgRkYXRhGAIgASgMQgSwuxgBImEKClRvb2xSZXN1bHQSKQoHY29udGVudBgBIAMoCzIYLmZhaXJsZWFkLnYxLlRvb2xDb250ZW50EigKB2RldGFpbHMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IksKC1Rvb2xDb250ZW50EgwKBHR5cGUYASABKAkSDAoEdGV4dBgCIAEoCRISCgptZWRpYV90eXBlGAMgASgJEgwKBGRhdGEYBCABKAwyqwIKBVRvb2xzEmYKDUxpc3RQdWJsaXNoZWQSJi5mYWlybGVhZC52MS5Ub29sc0xpc3RQdWJsaXNoZWRSZXF1ZXN0GicuZmFpcmxlYWQudjEuVG9vbHNMaXN0UHVibGlzaGVkUmVzcG9uc2UiBKi7GAESawoOQ2FsbElkZW1wb3RlbnQSJy5mYWlybGVhZC52MS5Ub29sc0NhbGxJZGVtcG90ZW50UmVxdWVzdBooLmZhaXJsZWFkLnYxLlRvb2xzQ2FsbElkZW1wb3RlbnRSZXNwb25zZSIEqLsYATABEk0KBENhbGwSHS5mYWlybGVhZC52MS5Ub29sc0NhbGxSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuVG9vbHNDYWxsUmVzcG9uc2UiBKi7GAMwAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options, file_google_protobuf_struct]);
+  fileDesc("ChdmYWlybGVhZC92MS90b29scy5wcm90bxILZmFpcmxlYWQudjEiwwEKDlRvb2xEZXNjcmlwdG9yEgwKBG5hbWUYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSGQoRaW5wdXRfc2NoZW1hX2pzb24YBCABKAkSGgoSb3V0cHV0X3NjaGVtYV9qc29uGAUgASgJEioKCmNhbGxfY2xhc3MYBiABKA4yFi5mYWlybGVhZC52MS5DYWxsQ2xhc3MSDgoGZWZmZWN0GAcgASgJEgwKBGFza3MYCCABKAgiGwoZVG9vbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKTAQoaVG9vbHNMaXN0UHVibGlzaGVkUmVzcG9uc2USKgoFdG9vbHMYASADKAsyGy5mYWlybGVhZC52MS5Ub29sRGVzY3JpcHRvchINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkSKgoIcHJvYmxlbXMYBCADKAsyGC5mYWlybGVhZC52MS5Ub29sUHJvYmxlbSI+CgtUb29sUHJvYmxlbRIMCgRuYW1lGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQijwEKCFRvb2xDYWxsEgwKBG5hbWUYASABKAkSKgoJYXJndW1lbnRzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIRCgl3b3Jrc3BhY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRINCgVhZ2VudBgFIAEoCRITCgthcHByb3ZhbF9pZBgGIAEoCSI8ChVUb29sc0NoZWNrQ2FsbFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIhgKFlRvb2xzQ2hlY2tDYWxsUmVzcG9uc2UiQQoaVG9vbHNDYWxsSWRlbXBvdGVudFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIkYKG1Rvb2xzQ2FsbElkZW1wb3RlbnRSZXNwb25zZRInCgZhbnN3ZXIYASABKAsyFy5mYWlybGVhZC52MS5Ub29sQW5zd2VyIjcKEFRvb2xzQ2FsbFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIjwKEVRvb2xzQ2FsbFJlc3BvbnNlEicKBmFuc3dlchgBIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXIiagoKVG9vbEFuc3dlchIpCgZvdXRwdXQYASABKAsyFy5mYWlybGVhZC52MS5Ub29sT3V0cHV0SAASKQoGcmVzdWx0GAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbFJlc3VsdEgAQgYKBHBhcnQiMAoKVG9vbE91dHB1dBIOCgZzdHJlYW0YASABKAkSEgoEZGF0YRgCIAEoDEIEsLsYASJhCgpUb29sUmVzdWx0EikKB2NvbnRlbnQYASADKAsyGC5mYWlybGVhZC52MS5Ub29sQ29udGVudBIoCgdkZXRhaWxzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdCJLCgtUb29sQ29udGVudBIMCgR0eXBlGAEgASgJEgwKBHRleHQYAiABKAkSEgoKbWVkaWFfdHlwZRgDIAEoCRIMCgRkYXRhGAQgASgMMocDCgVUb29scxJmCg1MaXN0UHVibGlzaGVkEiYuZmFpcmxlYWQudjEuVG9vbHNMaXN0UHVibGlzaGVkUmVxdWVzdBonLmZhaXJsZWFkLnYxLlRvb2xzTGlzdFB1Ymxpc2hlZFJlc3BvbnNlIgSouxgBEloKCUNoZWNrQ2FsbBIiLmZhaXJsZWFkLnYxLlRvb2xzQ2hlY2tDYWxsUmVxdWVzdBojLmZhaXJsZWFkLnYxLlRvb2xzQ2hlY2tDYWxsUmVzcG9uc2UiBKi7GAESawoOQ2FsbElkZW1wb3RlbnQSJy5mYWlybGVhZC52MS5Ub29sc0NhbGxJZGVtcG90ZW50UmVxdWVzdBooLmZhaXJsZWFkLnYxLlRvb2xzQ2FsbElkZW1wb3RlbnRSZXNwb25zZSIEqLsYATABEk0KBENhbGwSHS5mYWlybGVhZC52MS5Ub29sc0NhbGxSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuVG9vbHNDYWxsUmVzcG9uc2UiBKi7GAMwAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options, file_google_protobuf_struct]);
 
 /**
  * A tool as its owner describes it.
@@ -231,6 +231,42 @@ export const ToolCallSchema: GenMessage<ToolCall> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_tools, 4);
 
 /**
+ * Asks whether a call would be refused.
+ *
+ * @generated from message fairlead.v1.ToolsCheckCallRequest
+ */
+export type ToolsCheckCallRequest = Message<"fairlead.v1.ToolsCheckCallRequest"> & {
+  /**
+   * The call; that no approval is named is no refusal.
+   *
+   * @generated from field: fairlead.v1.ToolCall call = 1;
+   */
+  call?: ToolCall | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.ToolsCheckCallRequest.
+ * Use `create(ToolsCheckCallRequestSchema)` to create a new message.
+ */
+export const ToolsCheckCallRequestSchema: GenMessage<ToolsCheckCallRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_tools, 5);
+
+/**
+ * Nothing stands against it now; a refusal is the fault that the call itself would get.
+ *
+ * @generated from message fairlead.v1.ToolsCheckCallResponse
+ */
+export type ToolsCheckCallResponse = Message<"fairlead.v1.ToolsCheckCallResponse"> & {
+};
+
+/**
+ * Describes the message fairlead.v1.ToolsCheckCallResponse.
+ * Use `create(ToolsCheckCallResponseSchema)` to create a new message.
+ */
+export const ToolsCheckCallResponseSchema: GenMessage<ToolsCheckCallResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_tools, 6);
+
+/**
  * A call that may be repeated.
  *
  * @generated from message fairlead.v1.ToolsCallIdempotentRequest
@@ -249,7 +285,7 @@ export type ToolsCallIdempotentRequest = Message<"fairlead.v1.ToolsCallIdempoten
  * Use `create(ToolsCallIdempotentRequestSchema)` to create a new message.
  */
 export const ToolsCallIdempotentRequestSchema: GenMessage<ToolsCallIdempotentRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 5);
+  messageDesc(file_fairlead_v1_tools, 7);
 
 /**
  * What comes of it.
@@ -270,7 +306,7 @@ export type ToolsCallIdempotentResponse = Message<"fairlead.v1.ToolsCallIdempote
  * Use `create(ToolsCallIdempotentResponseSchema)` to create a new message.
  */
 export const ToolsCallIdempotentResponseSchema: GenMessage<ToolsCallIdempotentResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 6);
+  messageDesc(file_fairlead_v1_tools, 8);
 
 /**
  * A call that runs once.
@@ -291,7 +327,7 @@ export type ToolsCallRequest = Message<"fairlead.v1.ToolsCallRequest"> & {
  * Use `create(ToolsCallRequestSchema)` to create a new message.
  */
 export const ToolsCallRequestSchema: GenMessage<ToolsCallRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 7);
+  messageDesc(file_fairlead_v1_tools, 9);
 
 /**
  * What comes of it.
@@ -312,7 +348,7 @@ export type ToolsCallResponse = Message<"fairlead.v1.ToolsCallResponse"> & {
  * Use `create(ToolsCallResponseSchema)` to create a new message.
  */
 export const ToolsCallResponseSchema: GenMessage<ToolsCallResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 8);
+  messageDesc(file_fairlead_v1_tools, 10);
 
 /**
  * A part of a tool's answer.
@@ -349,7 +385,7 @@ export type ToolAnswer = Message<"fairlead.v1.ToolAnswer"> & {
  * Use `create(ToolAnswerSchema)` to create a new message.
  */
 export const ToolAnswerSchema: GenMessage<ToolAnswer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 9);
+  messageDesc(file_fairlead_v1_tools, 11);
 
 /**
  * Output of a running tool.
@@ -377,7 +413,7 @@ export type ToolOutput = Message<"fairlead.v1.ToolOutput"> & {
  * Use `create(ToolOutputSchema)` to create a new message.
  */
 export const ToolOutputSchema: GenMessage<ToolOutput> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 10);
+  messageDesc(file_fairlead_v1_tools, 12);
 
 /**
  * A tool's result.
@@ -405,7 +441,7 @@ export type ToolResult = Message<"fairlead.v1.ToolResult"> & {
  * Use `create(ToolResultSchema)` to create a new message.
  */
 export const ToolResultSchema: GenMessage<ToolResult> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 11);
+  messageDesc(file_fairlead_v1_tools, 13);
 
 /**
  * A piece of content.
@@ -447,7 +483,7 @@ export type ToolContent = Message<"fairlead.v1.ToolContent"> & {
  * Use `create(ToolContentSchema)` to create a new message.
  */
 export const ToolContentSchema: GenMessage<ToolContent> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 12);
+  messageDesc(file_fairlead_v1_tools, 14);
 
 /**
  * Served by a node.
@@ -464,6 +500,17 @@ export const Tools: GenService<{
     methodKind: "unary";
     input: typeof ToolsListPublishedRequestSchema;
     output: typeof ToolsListPublishedResponseSchema;
+  },
+  /**
+   * Whether a call would be refused before it begins: by its arguments, its workspace, or the machine's own rules. Asked
+   * before a person is, so that nobody is asked in vain.
+   *
+   * @generated from rpc fairlead.v1.Tools.CheckCall
+   */
+  checkCall: {
+    methodKind: "unary";
+    input: typeof ToolsCheckCallRequestSchema;
+    output: typeof ToolsCheckCallResponseSchema;
   },
   /**
    * Runs a tool that may be repeated.
