@@ -7,6 +7,8 @@ import type { JoinCodesTable } from "../store/tables.ts";
 import { parseLabels } from "./labels.ts";
 import { isNodeProfile, nodeProfiles } from "./node-rows.ts";
 import { aliasTaken } from "./nodes-repository.ts";
+import type { NodeProfile } from "./nodes.ts";
+import { parseNote } from "./note.ts";
 
 /** What an invite may say; everything has a default. */
 export interface InviteRequest {
@@ -19,6 +21,10 @@ export interface InviteRequest {
   readonly ttlMs?: number;
   /** How many machines may use it: 1 by default, at most 10,000. */
   readonly uses?: number;
+  /** Whether each machine waits until an administrator approves its request. */
+  readonly requireApproval?: boolean;
+  /** What it is made for, in at most 200 characters; it becomes the node's note. */
+  readonly note?: string;
 }
 
 /** How long a code lives when nothing else is said. */
@@ -33,18 +39,21 @@ export interface CreatedCode {
   readonly secret: Uint8Array;
   readonly expiresAt: number;
   readonly uses: number;
+  readonly requireApproval: boolean;
 }
 
 /**
- * Makes a code and keeps it without its secret. `INVALID_ARGUMENT` for uses, time to live, labels and alias that are
- * none, `NOT_FOUND` for a profile that does not exist, `ALREADY_EXISTS` for an alias in use; nothing is made then.
+ * Makes a code and keeps it without its secret. `INVALID_ARGUMENT` for uses, time to live, labels, note and alias that
+ * are none, `NOT_FOUND` for a profile that does not exist, `ALREADY_EXISTS` for an alias in use; nothing is made then.
  */
 export async function createCode(db: StoreDb, request: InviteRequest, now: number): Promise<CreatedCode> {
   const uses = checkedUses(request.uses ?? 1);
   const expiresAt = now + checkedTtl(request.ttlMs ?? defaultCodeTtlMs);
   const alias = request.alias ? parseAlias(request.alias) : "";
   const labels = parseLabels(request.labels ?? {});
-  const profile = checkedProfile(request.profile || "read");
+  const profile = parseProfile(request.profile || "read");
+  const note = parseNote(request.note ?? "");
+  const requireApproval = request.requireApproval ?? false;
   if (alias && (await isAliasHeld(db, alias))) throw aliasTaken(alias);
   const secret = createJoinSecret();
   await db
@@ -64,9 +73,11 @@ export async function createCode(db: StoreDb, request: InviteRequest, now: numbe
       uses_left: uses,
       created_at: now,
       expires_at: expiresAt,
+      require_approval: requireApproval ? 1 : 0,
+      note,
     })
     .execute();
-  return { secret, expiresAt, uses };
+  return { secret, expiresAt, uses, requireApproval };
 }
 
 async function isAliasHeld(db: StoreDb, alias: string): Promise<boolean> {
@@ -93,7 +104,8 @@ function checkedTtl(ttlMs: number): number {
   });
 }
 
-function checkedProfile(profile: string): string {
+/** A profile by its name; `NOT_FOUND` with `details.field` = `profile` for one that does not exist. */
+function parseProfile(profile: string): NodeProfile {
   if (isNodeProfile(profile)) return profile;
   throw new Fault("NOT_FOUND", `there is no profile ${JSON.stringify(profile.slice(0, 64))}`, {
     details: { field: "profile" },

@@ -120,6 +120,7 @@ async function add(db: StoreTransaction, admission: AdmissionByCode): Promise<No
     paired_at: now,
     certificate_expires_at: admission.issued.expiresAt,
     revoked_at: null,
+    note: code.note,
     ...reported(request),
   };
   await db.insertInto("nodes").values(row).execute();

@@ -1,4 +1,5 @@
 import type { Kysely } from "kysely";
+import { addEnrolmentRequests } from "./enrolment-schema.ts";
 
 /** One step of the schema. It runs in a transaction and is never changed once released. */
 export interface Migration {
@@ -12,6 +13,7 @@ export interface Migration {
 export const migrations: readonly Migration[] = [
   { version: 1, up: createIdentities },
   { version: 2, up: addDecisions },
+  { version: 3, up: addEnrolmentRequests },
 ];
 
 async function createIdentities(db: Kysely<unknown>): Promise<void> {

@@ -21,6 +21,8 @@ export interface NodesTable {
   host_name: string;
   platform: string;
   agent_version: string;
+  /** What an administrator wrote down about it. */
+  note: string;
 }
 
 /** A join code, without its secret. */
@@ -37,6 +39,47 @@ export interface JoinCodesTable {
   uses_left: number;
   created_at: number;
   expires_at: number;
+  /** 1 when its machines wait for an administrator. */
+  require_approval: number;
+  /** What it was made for, in an administrator's words. */
+  note: string;
+}
+
+/** A machine that asked to be admitted with a code that requires approval, as it was shown. */
+export interface EnrolmentRequestsTable {
+  id: string;
+  /** Rises with each request; unique. */
+  number: number;
+  code_id: string;
+  /** Pin of the machine's public key; unique among pending ones. */
+  key_digest: string;
+  /** `pending`, `approved`, `rejected`, `expired` or `superseded`. */
+  state: string;
+  /** Where it last asked from. */
+  address: string;
+  /** What counts as one address for the bounds. */
+  source: string;
+  wished_name: string;
+  host_name: string;
+  platform: string;
+  agent_version: string;
+  workspaces_json: string;
+  /** The alias that its code names; empty: none. */
+  alias: string;
+  labels_json: string;
+  profile: string;
+  note: string;
+  /** What both sides show, for people to compare. */
+  comparison_code: string;
+  asked_at: number;
+  /** When it last asked. */
+  seen_at: number;
+  expires_at: number;
+  closed_at: number | null;
+  /** The request that took its place. */
+  superseded_by: string | null;
+  /** The node that it became. */
+  node_id: string | null;
 }
 
 /** An API token, without its text. */
@@ -131,6 +174,7 @@ export interface SchemaVersionsTable {
 export interface Tables {
   nodes: NodesTable;
   join_codes: JoinCodesTable;
+  enrolment_requests: EnrolmentRequestsTable;
   tokens: TokensTable;
   sessions: SessionsTable;
   approvals: ApprovalsTable;

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createCode, findCode, takeUse } from "../../../gateway/pairing/codes.ts";
 import { isUniqueViolation } from "../../../gateway/store/fault-from-sqlite.ts";
 import { nextGeneration } from "../../../gateway/store/generations.ts";
+import { migrations } from "../../../gateway/store/migrations.ts";
 import { getSetting, putSetting } from "../../../gateway/store/settings.ts";
 import type { Store, StoreDb } from "../../../gateway/store/store.ts";
 import type { NodesTable } from "../../../gateway/store/tables.ts";
@@ -26,6 +27,7 @@ function nodeRow(id: string, more: Partial<NodesTable> = {}): NodesTable {
     host_name: "",
     platform: "linux",
     agent_version: "",
+    note: "",
     ...more,
   };
 }
@@ -94,7 +96,7 @@ function transactionRules(makePlace: () => Promise<StorePlace>): void {
     await using store = await place.open();
     expect(await aliases(store.db)).toEqual(["alias-1"]);
     expect(await getSetting(store.db, "kept")).toBe(true);
-    expect(store.schema).toBe(2);
+    expect(store.schema).toBe(migrations.length);
   });
 }
 
