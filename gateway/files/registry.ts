@@ -1,4 +1,5 @@
 import { Fault } from "../../shared/fault/fault.ts";
+import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import { Files, type Export } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
@@ -120,7 +121,12 @@ class Registry implements WorkspaceRegistry {
   readonly #names = new Map<string, { readonly nodeId: string; readonly workspace: string }>();
   /** Registrations made by the reader, by node. */
   readonly #read = new Map<string, Map<string, Registration>>();
-  readonly #watchers = new Set<Watcher>();
+  /** The keys of what has changed; one a workspace is the bound. */
+  readonly #changes = createBroadcast<string>({
+    limit: Number.MAX_SAFE_INTEGER,
+    keyOf: (key) => key,
+    onOverflow: () => "",
+  });
 
   constructor(options: WorkspaceRegistryOptions) {
     this.#links = options.links;
@@ -208,24 +214,9 @@ class Registry implements WorkspaceRegistry {
   }
 
   async *changes(options: { readonly signal: AbortSignal }): AsyncIterable<WorkspaceState> {
-    const watcher: Watcher = { dirty: new Set(this.#known.keys()), wake: Promise.withResolvers<void>() };
-    const onAbort = (): void => watcher.wake.resolve();
-    this.#watchers.add(watcher);
-    options.signal.addEventListener("abort", onAbort, { once: true });
-    try {
-      for (;;) {
-        options.signal.throwIfAborted();
-        for (const key of watcher.dirty) {
-          watcher.dirty.delete(key);
-          const known = this.#known.get(key);
-          if (known) yield this.#stateOf(known);
-        }
-        await watcher.wake.promise;
-        watcher.wake = Promise.withResolvers<void>();
-      }
-    } finally {
-      this.#watchers.delete(watcher);
-      options.signal.removeEventListener("abort", onAbort);
+    for await (const key of this.#changes.watch({ ...options, first: () => this.#known.keys() })) {
+      const known = this.#known.get(key);
+      if (known) yield this.#stateOf(known);
     }
   }
 
@@ -302,10 +293,7 @@ class Registry implements WorkspaceRegistry {
 
   #changed(known: Known): void {
     known.sinceMs = this.#clock.now();
-    for (const watcher of this.#watchers) {
-      watcher.dirty.add(keyOf(known.nodeId, known.workspace));
-      watcher.wake.resolve();
-    }
+    this.#changes.tell(keyOf(known.nodeId, known.workspace));
   }
 
   async #readExports(link: LiveLink): Promise<void> {
@@ -351,11 +339,6 @@ class Registry implements WorkspaceRegistry {
       this.#changed(known);
     }
   }
-}
-
-interface Watcher {
-  readonly dirty: Set<string>;
-  wake: PromiseWithResolvers<void>;
 }
 
 function keyOf(nodeId: string, workspace: string): string {

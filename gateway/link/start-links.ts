@@ -1,6 +1,6 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
-import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import { NodeLink, LinkPurpose, type Hello } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import { rawMethod, type ServerConnection, type ServerRawStream } from "../../shared/rpc/raw-stream.ts";
@@ -84,7 +84,12 @@ class Host implements Links {
   readonly #nodes = new Map<string, NodeState>();
   readonly #byConnection = new WeakMap<ServerConnection, { readonly link: Link; readonly side: LinkSide }>();
   readonly #admit: () => void;
-  readonly #watchers = new Set<Queue<Presence>>();
+  /** One item a node, whatever happens: the number of nodes is the bound. */
+  readonly #changes = createBroadcast<Presence>({
+    limit: Number.MAX_SAFE_INTEGER,
+    keyOf: ({ nodeId }) => nodeId,
+    onOverflow: () => neverLinked("", 0),
+  });
   readonly #publications: Publications;
   readonly #generations = new Map<string, number>();
   readonly #closing = new AbortController();
@@ -265,7 +270,7 @@ class Host implements Links {
     const node = new NodeState({
       nodeId,
       clock: this.#clock,
-      onChange: (presence) => this.#announce(presence),
+      onChange: (presence) => this.#changes.tell(presence),
       withdraw: (reason) => this.#publications.withdraw(nodeId, reason),
     });
     this.#nodes.set(nodeId, node);
@@ -290,29 +295,9 @@ class Host implements Links {
     return this.#nodes.get(nodeId)?.presence ?? neverLinked(nodeId, this.#startedMs);
   }
 
-  async *changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<Presence> {
-    // One item a node, whatever happens: the number of nodes is the bound.
-    const queue = createCoalescingQueue<Presence>({
-      limit: Number.MAX_SAFE_INTEGER,
-      keyOf: ({ nodeId }) => nodeId,
-      onOverflow: () => neverLinked("", 0),
-    });
-    const onAbort = (): void => queue.close();
-    signal.addEventListener("abort", onAbort, { once: true });
-    for (const node of this.#nodes.values()) void queue.push(node.presence);
-    this.#watchers.add(queue);
-    if (signal.aborted) queue.close();
-    try {
-      yield* queue;
-    } finally {
-      signal.removeEventListener("abort", onAbort);
-      this.#watchers.delete(queue);
-      queue.close();
-    }
-  }
-
-  #announce(presence: Presence): void {
-    for (const queue of this.#watchers) void queue.push(presence);
+  changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<Presence> {
+    const first = (): Iterable<Presence> => this.#nodes.values().map((node) => node.presence);
+    return this.#changes.watch({ signal, first });
   }
 
   async end(nodeId: string, fault: Fault): Promise<void> {
@@ -342,7 +327,7 @@ class Host implements Links {
     });
     await Promise.all(Array.from(this.#nodes.keys(), (nodeId) => this.end(nodeId, stopping)));
     this.#closing.abort(stopping);
-    for (const queue of this.#watchers) queue.close();
+    this.#changes.close();
   }
 }
 

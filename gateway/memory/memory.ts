@@ -2,7 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
-import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import { Memory } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import type { SessionsGetMemoryResponseSchema } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { type Clock, startDeadline, systemClock } from "../../shared/lifetime/clock.ts";
@@ -107,7 +107,11 @@ class Indexes implements MemoryIndexes {
   readonly #scope = new Scope("memory");
   readonly #host: IndexHost = this.#scope.use(createIndexHost());
   readonly #held = new Map<string, Held>();
-  readonly #listeners = new Set<Queue<{ readonly workspaceId: string }>>();
+  readonly #changes = createBroadcast<{ readonly workspaceId: string }>({
+    limit: 10_000,
+    keyOf: (change) => change.workspaceId,
+    onOverflow: () => ({ workspaceId: "" }),
+  });
 
   constructor(options: MemoryOptions) {
     this.#options = options;
@@ -123,7 +127,7 @@ class Indexes implements MemoryIndexes {
       for await (const presence of this.#options.links.changes({ signal })) this.#connect(presence.nodeId);
     });
     this.#scope.defer(async () => {
-      for (const queue of this.#listeners) queue.close();
+      this.#changes.close();
       await Promise.all([...this.#held.values()].map((held) => held.index.end({ forget: false })));
     });
   }
@@ -181,23 +185,8 @@ class Indexes implements MemoryIndexes {
     return held.map((each, position) => toState(each, fresh[position] === true));
   }
 
-  async *changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly workspaceId: string }> {
-    const queue = createCoalescingQueue<{ readonly workspaceId: string }>({
-      limit: 10_000,
-      keyOf: (change) => change.workspaceId,
-      onOverflow: () => ({ workspaceId: "" }),
-    });
-    const stop = (): void => queue.close(options.signal.reason);
-    options.signal.addEventListener("abort", stop, { once: true });
-    this.#listeners.add(queue);
-    try {
-      options.signal.throwIfAborted();
-      yield* queue;
-    } finally {
-      this.#listeners.delete(queue);
-      options.signal.removeEventListener("abort", stop);
-      queue[Symbol.dispose]();
-    }
+  changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly workspaceId: string }> {
+    return this.#changes.watch(options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -229,9 +218,7 @@ class Indexes implements MemoryIndexes {
       workspace: workspace.name,
       clock: this.#clock,
       log: this.#options.log.child({ node: workspace.nodeId }),
-      onChange: () => {
-        for (const queue of this.#listeners) void queue.push({ workspaceId: workspace.id });
-      },
+      onChange: () => this.#changes.tell({ workspaceId: workspace.id }),
     });
   }
 

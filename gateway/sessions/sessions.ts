@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Fault } from "../../shared/fault/fault.ts";
-import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { Lease } from "../../shared/lifetime/lease.ts";
 import { parseRemotePath } from "../../shared/names/remote-path.ts";
@@ -76,7 +76,7 @@ export function createSessions(options: SessionsOptions): Sessions {
 class StoredSessions implements Sessions {
   readonly #options: SessionsOptions;
   readonly #leases = new Map<string, Lease>();
-  readonly #watchers = new Set<Queue<string>>();
+  readonly #changes = createBroadcast<string>({ limit: 1_000, keyOf: (id) => id, onOverflow: () => "" });
   #epoch = 0;
 
   constructor(options: SessionsOptions) {
@@ -113,7 +113,7 @@ class StoredSessions implements Sessions {
       surface: null,
     };
     await this.#options.store.db.insertInto("sessions").values(row).execute();
-    this.#changed(row.id);
+    this.#changes.tell(row.id);
     return await this.#toRecord(row);
   }
 
@@ -147,7 +147,7 @@ class StoredSessions implements Sessions {
     // A call that looked the session up meanwhile may have made a lease again.
     this.#leases.get(row.id)?.end("session_closed");
     this.#leases.delete(row.id);
-    this.#changed(row.id);
+    this.#changes.tell(row.id);
     return await this.get(row.id);
   }
 
@@ -175,21 +175,8 @@ class StoredSessions implements Sessions {
     });
   }
 
-  async *changes(options: { readonly signal: AbortSignal }): AsyncGenerator<string> {
-    const queue = createCoalescingQueue<string>({ limit: 1_000, keyOf: (id) => id, onOverflow: () => "" });
-    const onAbort = (): void => queue.close();
-    this.#watchers.add(queue);
-    options.signal.addEventListener("abort", onAbort, { once: true });
-    try {
-      if (!options.signal.aborted) yield* queue;
-    } finally {
-      this.#watchers.delete(queue);
-      options.signal.removeEventListener("abort", onAbort);
-    }
-  }
-
-  #changed(id: string): void {
-    for (const queue of this.#watchers) void queue.push(id);
+  changes(options: { readonly signal: AbortSignal }): AsyncGenerator<string> {
+    return this.#changes.watch(options);
   }
 
   #grant(id: string): Lease {

@@ -1,4 +1,4 @@
-import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { type Clock, systemClock } from "../../shared/lifetime/clock.ts";
 import type { Log } from "../../shared/log/log.ts";
@@ -56,7 +56,11 @@ class Catalogue implements SkillCatalogue {
   readonly #options: SkillCatalogueOptions;
   readonly #clock: Clock;
   readonly #nodes = new Map<string, NodeSkills>();
-  readonly #listeners = new Set<Queue<{ readonly nodeId: string }>>();
+  readonly #changes = createBroadcast<{ readonly nodeId: string }>({
+    limit: 1,
+    keyOf: (change) => change.nodeId,
+    onOverflow: () => ({ nodeId: "" }),
+  });
   readonly #views = new Map<string, SkillList>();
 
   constructor(options: SkillCatalogueOptions) {
@@ -95,23 +99,8 @@ class Catalogue implements SkillCatalogue {
     });
   }
 
-  async *changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly nodeId: string }> {
-    const queue = createCoalescingQueue<{ readonly nodeId: string }>({
-      limit: 1,
-      keyOf: (change) => change.nodeId,
-      onOverflow: () => ({ nodeId: "" }),
-    });
-    const stop = (): void => queue.close(options.signal.reason);
-    options.signal.addEventListener("abort", stop, { once: true });
-    this.#listeners.add(queue);
-    try {
-      options.signal.throwIfAborted();
-      yield* queue;
-    } finally {
-      this.#listeners.delete(queue);
-      options.signal.removeEventListener("abort", stop);
-      queue[Symbol.dispose]();
-    }
+  changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly nodeId: string }> {
+    return this.#changes.watch(options);
   }
 
   async renamed(nodeId: string): Promise<void> {
@@ -186,7 +175,7 @@ class Catalogue implements SkillCatalogue {
 
   #tell(nodeId: string): void {
     this.#views.clear();
-    for (const queue of this.#listeners) void queue.push({ nodeId });
+    this.#changes.tell({ nodeId });
   }
 
   /** A list is made once for each state of the catalogue: asking again costs nothing. */

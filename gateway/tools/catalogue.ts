@@ -1,5 +1,5 @@
 import { Fault } from "../../shared/fault/fault.ts";
-import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { Tools } from "../../shared/gen/fairlead/v1/tools_pb.ts";
 import { compareByUtf8 } from "../../shared/names/byte-order.ts";
@@ -53,7 +53,11 @@ class Catalogue implements ToolCatalogue {
   readonly #sets = new Map<string, NodeToolSet>();
   /** Generation of the link that a set came over: a later boot begins its epochs again. */
   readonly #generations = new Map<string, number>();
-  readonly #watchers = new Set<Queue<string>>();
+  readonly #changes = createBroadcast<string>({
+    limit: 1_000,
+    keyOf: (nodeId) => nodeId,
+    onOverflow: () => "",
+  });
 
   constructor() {
     this.reader = {
@@ -72,24 +76,11 @@ class Catalogue implements ToolCatalogue {
   }
 
   renamed(nodeId: string): void {
-    this.#changed(nodeId);
+    this.#changes.tell(nodeId);
   }
 
-  async *changes(options: { readonly signal: AbortSignal }): AsyncGenerator<string> {
-    const queue = createCoalescingQueue<string>({
-      limit: 1_000,
-      keyOf: (nodeId) => nodeId,
-      onOverflow: () => "",
-    });
-    const onAbort = (): void => queue.close();
-    this.#watchers.add(queue);
-    options.signal.addEventListener("abort", onAbort, { once: true });
-    try {
-      if (!options.signal.aborted) yield* queue;
-    } finally {
-      this.#watchers.delete(queue);
-      options.signal.removeEventListener("abort", onAbort);
-    }
+  changes(options: { readonly signal: AbortSignal }): AsyncGenerator<string> {
+    return this.#changes.watch(options);
   }
 
   async #read(link: LiveLink): Promise<void> {
@@ -113,16 +104,12 @@ class Catalogue implements ToolCatalogue {
       tools,
       problems: [...problems, ...refused.slice(0, maxNodeTools)],
     });
-    if (before?.digest !== answer.digest) this.#changed(link.nodeId);
+    if (before?.digest !== answer.digest) this.#changes.tell(link.nodeId);
   }
 
   #withdraw(nodeId: string): void {
     this.#generations.delete(nodeId);
-    if (this.#sets.delete(nodeId)) this.#changed(nodeId);
-  }
-
-  #changed(nodeId: string): void {
-    for (const queue of this.#watchers) void queue.push(nodeId);
+    if (this.#sets.delete(nodeId)) this.#changes.tell(nodeId);
   }
 }
 

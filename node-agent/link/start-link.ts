@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { Fault } from "../../shared/fault/fault.ts";
-import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
+import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import { LinkPurpose, type HelloAccepted, type Notice } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import type { ClientTls } from "../../shared/rpc/client-credentials.ts";
@@ -82,7 +82,11 @@ class Dialler {
   readonly #bootId: string;
   readonly #stopping = new AbortController();
   readonly #closed = Promise.withResolvers<Fault>();
-  readonly #watchers = new Set<Queue<LinkStatus>>();
+  readonly #changes = createBroadcast<LinkStatus>({
+    limit: 1,
+    keyOf: () => "status",
+    onOverflow: () => this.#status,
+  });
   #status: LinkStatus;
   #connection: Connection | undefined;
   #unknownCount = 0;
@@ -110,24 +114,8 @@ class Dialler {
     return this.#closed.promise;
   }
 
-  async *changes(signal: AbortSignal): AsyncGenerator<LinkStatus> {
-    const queue = createCoalescingQueue<LinkStatus>({
-      limit: 1,
-      keyOf: () => "status",
-      onOverflow: () => this.#status,
-    });
-    const onAbort = (): void => queue.close();
-    signal.addEventListener("abort", onAbort, { once: true });
-    void queue.push(this.#status);
-    this.#watchers.add(queue);
-    if (signal.aborted) queue.close();
-    try {
-      yield* queue;
-    } finally {
-      signal.removeEventListener("abort", onAbort);
-      this.#watchers.delete(queue);
-      queue.close();
-    }
+  changes(signal: AbortSignal): AsyncGenerator<LinkStatus> {
+    return this.#changes.watch({ signal, first: () => [this.#status] });
   }
 
   #change(next: Partial<LinkStatus>): void {
@@ -136,7 +124,7 @@ class Dialler {
         ? this.#clock.now()
         : this.#status.sinceMs;
     this.#status = { ...this.#status, sinceMs, ...next };
-    for (const queue of this.#watchers) void queue.push(this.#status);
+    this.#changes.tell(this.#status);
   }
 
   async run(): Promise<void> {
@@ -177,7 +165,7 @@ class Dialler {
     this.#stopping.abort(fault);
     const { reason, nextStep } = judgeEnd(fault, { unknownCount: this.#unknownCount });
     this.#change({ state: "stopped", reason, nextStep, nextAttemptMs: 0 });
-    for (const queue of this.#watchers) queue.close();
+    this.#changes.close();
     this.#closed.resolve(fault);
   }
 
