@@ -12,8 +12,7 @@ const attempts = 5;
 
 /**
  * All bytes of a file of at most `maxBytes`, all of one state: a file that changes while it is read is read again, and
- * undefined when it does so each time. A larger one is `TOO_LARGE`. One that is missing is looked for again as well: a
- * save by rename takes the name from the file that was just found.
+ * undefined when it does so each time. A larger one is `TOO_LARGE`.
  */
 export async function readWhole(
   root: RootHandle,
@@ -25,8 +24,7 @@ export async function readWhole(
       const file = await readOnce(root, path, maxBytes);
       if (file) return file;
     } catch (error) {
-      const mayPass = isFault(error, "NOT_FOUND") || isFault(error, "PATH_CHANGED");
-      if (!mayPass || attempt === attempts) throw error;
+      if (!isFault(error, "PATH_CHANGED") || attempt === attempts) throw error;
     }
   }
   return undefined;

@@ -35,8 +35,8 @@ export function resolveWorkspaceWorkerArgv(kind: string): readonly [string, stri
  * the handle, in our own mistake or in a dependency, can neither write nor run anything, nor read by name beyond these.
  */
 export function workerFlags(dirs: readonly string[]): readonly string[] {
-  // The root handle walks by descriptors, and asks whether procfs is there.
-  const readable = ["/proc/", ...codeFolders(), ...dirs];
+  // The root handle walks by descriptors, and asks there whether procfs is there at all.
+  const readable = ["/proc/self/fd/", ...codeFolders(), ...dirs];
   return ["--permission", ...readable.map((dir) => `--allow-fs-read=${dir}`)];
 }
 

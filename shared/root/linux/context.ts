@@ -14,6 +14,9 @@ import { type Descriptor, kindOf, openEntry, reopenFolder } from "./descriptor.t
 import type { PathLocks } from "./path-locks.ts";
 import type { Place, Start } from "./place.ts";
 
+/** Looks at one path before it counts as removed: each takes microseconds, and a replacement has to fall into it. */
+const maxLooks = 256;
+
 /** What all operations of one root share. */
 export interface RootContext {
   readonly start: Start;
@@ -67,6 +70,23 @@ export function announce(
   context.hooks.afterResolve?.({ operation, path });
 }
 
+/**
+ * What `look` finds, or gives up with undefined. A file that has no name left was replaced by another, or removed, between being found and being
+ * opened: it is looked for again, so that a path where a file stands all the time is never `NOT_FOUND`.
+ */
+export function lookUntilNamed<T>(path: WorkspacePath, look: () => T | undefined): T {
+  for (let tries = 0; tries < maxLooks; tries += 1) {
+    const found = look();
+    if (found !== undefined) return found;
+  }
+  throw notFound(path);
+}
+
+/** Whether a file that was found has no name any more. */
+export function isNameless(stats: BigIntStats): boolean {
+  return stats.isFile() && stats.nlink === 0n;
+}
+
 /** Refuses all but a regular file with one name (or more, where that is allowed). */
 export function requireFile(context: RootContext, stats: BigIntStats, path: WorkspacePath): void {
   switch (kindOf(stats)) {
@@ -77,8 +97,6 @@ export function requireFile(context: RootContext, stats: BigIntStats, path: Work
     case "other":
       throw unsupportedType(path);
     case "file":
-      // No name left: it was removed between being found and being opened.
-      if (stats.nlink === 0n) throw notFound(path);
       if (stats.nlink > 1n && !context.allowHardLinks) throw hardlinkRefused(path, Number(stats.nlink));
   }
 }

@@ -1,4 +1,4 @@
-import { type BigIntStats, realpathSync, statfsSync, statSync } from "node:fs";
+import { type BigIntStats, readlinkSync, statfsSync, statSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { pathChanged, rootFault } from "../refusals.ts";
@@ -24,6 +24,7 @@ import type {
   WalkItem,
   WalkOptions,
 } from "../root-handle.ts";
+import type { StageMarker } from "../staged-name.ts";
 import { batchWrite } from "./batch-write.ts";
 import type { RootContext } from "./context.ts";
 import { type Descriptor, openTop } from "./descriptor.ts";
@@ -70,7 +71,8 @@ function statRootFolder(absolutePath: string): BigIntStats | undefined {
 }
 
 function requireProcfs(): void {
-  if (tryStatfs("/proc") === procMagic) return;
+  // Asked where the descriptors are: a process under permissions need be let in nowhere else.
+  if (tryStatfs("/proc/self/fd") === procMagic) return;
   throw new Fault(
     "IO_ERROR",
     "/proc is not mounted, and without it no folder can be kept closed to the outside",
@@ -192,12 +194,17 @@ class LinuxRoot implements RootHandle {
 function stand(top: Descriptor, options: RootOptions): Standing {
   const closing = new AbortController();
   const { dev, ino } = top.stat();
+  let marker: StageMarker | undefined;
   const context: RootContext = {
-    start: { top, realPath: realpathSync(top.path), followSymlinks: options.followSymlinks ?? false },
+    start: { top, realPath: readlinkSync(top.path), followSymlinks: options.followSymlinks ?? false },
     allowHardLinks: options.allowHardLinks ?? false,
     hooks: options.hooks ?? {},
     locks: new PathLocks(),
-    marker: readOwnMarker(),
+    // Read at the first write: who only reads need not know who it is.
+    get marker() {
+      marker ??= readOwnMarker();
+      return marker;
+    },
     stages: new Set(),
     signal: closing.signal,
   };

@@ -3,7 +3,16 @@ import { promisify } from "node:util";
 import type { WorkspacePath } from "../../names/workspace-path.ts";
 import { fileTooLarge, rootFault } from "../refusals.ts";
 import type { Entry, OpenFile, OpenFileOptions, SmallFile } from "../root-handle.ts";
-import { announce, isSameContent, openPlace, requireFile, type RootContext, toEntry } from "./context.ts";
+import {
+  announce,
+  isNameless,
+  isSameContent,
+  lookUntilNamed,
+  openPlace,
+  requireFile,
+  type RootContext,
+  toEntry,
+} from "./context.ts";
 import { openForReading } from "./descriptor.ts";
 import { findPlace } from "./place.ts";
 
@@ -18,11 +27,20 @@ export interface OpenedFile {
 
 /** Opens the file at `path` beneath the root, in this turn; the caller closes the descriptor. */
 function openBeneath(context: RootContext, path: WorkspacePath, options: OpenFileOptions): OpenedFile {
+  return lookUntilNamed(path, () => tryOpenBeneath(context, path, options));
+}
+
+function tryOpenBeneath(
+  context: RootContext,
+  path: WorkspacePath,
+  options: OpenFileOptions,
+): OpenedFile | undefined {
   using place = findPlace(context.start, path, "follow");
   announce(context, "open", path);
   using named = openPlace(place, path);
   const canonicalPath = place.canonicalPath;
   const stats = named.stat();
+  if (isNameless(stats)) return undefined;
   requireFile(context, stats, path);
   options.check?.(canonicalPath);
   requireSize(path, Number(stats.size), options.maxBytes);

@@ -1,6 +1,7 @@
 import { type BigIntStats, closeSync, read } from "node:fs";
 import { promisify } from "node:util";
 import { createDigester, type Digest } from "../../content/digest.ts";
+import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { Fault } from "../../fault/fault.ts";
 import type { WorkspacePath } from "../../names/workspace-path.ts";
 import {
@@ -12,7 +13,7 @@ import {
   unsupportedType,
 } from "../refusals.ts";
 import type { Precondition } from "../root-handle.ts";
-import { requireFile, type RootContext } from "./context.ts";
+import { isNameless, lookUntilNamed, requireFile, type RootContext } from "./context.ts";
 import { type Descriptor, kindOf, openEntry, openForReading, statEntry } from "./descriptor.ts";
 
 const readAsync = promisify(read);
@@ -83,17 +84,29 @@ export async function digestTarget(
   }
 }
 
-function openTarget(
-  context: RootContext,
-  target: Target,
-): { readonly fd: number; readonly stats: BigIntStats } | undefined {
-  if (!inspectTarget(context, target)) return undefined;
+interface OpenTarget {
+  readonly fd: number;
+  readonly stats: BigIntStats;
+}
+
+function openTarget(context: RootContext, target: Target): OpenTarget | undefined {
+  const opened = lookUntilNamed(target.path, () => {
+    if (!inspectTarget(context, target)) return "absent";
+    return tryOpenTarget(context, target);
+  });
+  return opened === "absent" ? undefined : opened;
+}
+
+/** Undefined when the file that was just seen has lost its name. */
+function tryOpenTarget(context: RootContext, target: Target): OpenTarget | undefined {
   try {
     using named = openEntry(target.folder, target.name);
     const stats = named.stat();
+    if (isNameless(stats)) return undefined;
     requireFile(context, stats, target.path);
     return { fd: openForReading(named), stats };
   } catch (error) {
+    if (errnoOf(error) === "ENOENT") return undefined;
     throw rootFault(error, target.path);
   }
 }

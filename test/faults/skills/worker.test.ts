@@ -88,6 +88,9 @@ test(
     expect(
       argv.filter((argument) => argument.startsWith("--allow-") && !argument.startsWith("--allow-fs-read=")),
     ).toEqual([]);
+    expect(argv.filter((argument) => argument.startsWith("--allow-fs-read=/proc"))).toEqual([
+      "--allow-fs-read=/proc/self/fd/",
+    ]);
   },
 );
 
