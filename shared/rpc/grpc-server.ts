@@ -3,6 +3,7 @@ import { createServer, type Server as NetServer, type Socket } from "node:net";
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { errnoOf } from "../fault/fault-from-errno.ts";
 import { Fault } from "../fault/fault.ts";
+import { parseListenAddress, type Address } from "../identity/address.ts";
 import { systemClock, type Clock } from "../lifetime/clock.ts";
 import { createDispatcher, startCallDeadline, unknownMethodFault, type Dispatcher } from "./dispatch.ts";
 import {
@@ -66,7 +67,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     sockets.add(socket);
     injector.injectConnection(socket);
   });
-  const where = parseAddress(options.address);
+  const where = whereOf(options.address);
   await listen(listener, where, options.address);
   const port = portOf(listener);
   return {
@@ -215,18 +216,11 @@ class Sockets {
   }
 }
 
-type Where = { readonly host: string; readonly port: number } | { readonly path: string };
+type Where = Address | { readonly path: string };
 
-/** Takes `host:port`, `[v6]:port` or `unix:/path` apart; `INVALID_ARGUMENT` for anything else. */
-export function parseAddress(address: string): Where {
+function whereOf(address: string): Where {
   if (address.startsWith("unix:")) return { path: address.slice("unix:".length) };
-  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]/]+)):(\d{1,5})$/.exec(address);
-  const host = match?.[1] ?? match?.[2];
-  const port = Number(match?.[3]);
-  if (host !== undefined && port <= 65_535) return { host, port };
-  throw new Fault("INVALID_ARGUMENT", `${address} is no address; write host:port`, {
-    details: { field: "address" },
-  });
+  return parseListenAddress(address);
 }
 
 /** Puts host and port together, with the brackets that IPv6 needs. */
