@@ -13,6 +13,7 @@ import { acceptControl, type ControlMessage, type ControlSession } from "./accep
 import { createAdmission, defaultAdmission, type AdmissionSettings } from "./admission.ts";
 import { createNodeTransport } from "./call-node.ts";
 import { checkHeartbeat, defaultHeartbeat, watchHeartbeat, type HeartbeatSettings } from "./heartbeat.ts";
+import { noHelloFault, reasonOf, replacedFault, silentFault, unprovenFault } from "./link-faults.ts";
 import type { LinkSide } from "./link-side.ts";
 import { Link } from "./link.ts";
 import type { Links, LiveLink, Presence, PublicationReader } from "./links.ts";
@@ -338,34 +339,6 @@ function isParkedFor(link: Link, bytes: Buffer): boolean {
   } catch {
     return false;
   }
-}
-
-function reasonOf({ details }: Fault): string {
-  const { reason } = details as { readonly reason?: unknown };
-  return typeof reason === "string" ? reason : "link_lost";
-}
-
-function unprovenFault(refusal: string | undefined): Fault {
-  if (refusal === "CERT_HAS_EXPIRED") {
-    return new Fault("IDENTITY_EXPIRED", "the node's certificate has expired", { retryable: true });
-  }
-  return new Fault("UNAUTHENTICATED", "a link needs a certificate of this gateway's authority", {
-    details: { reason: refusal === undefined ? "no_certificate" : "foreign_certificate" },
-  });
-}
-
-function noHelloFault(): Fault {
-  return new Fault("NOT_FOUND", "no link with that generation was accepted on this connection");
-}
-
-function replacedFault(alias: string): Fault {
-  return new Fault("NODE_OFFLINE", `${alias} linked again`, { details: { node: alias, reason: "replaced" } });
-}
-
-function silentFault(alias: string): Fault {
-  return new Fault("NODE_OFFLINE", `${alias} gave no sign of life`, {
-    details: { node: alias, reason: "heartbeat_missed" },
-  });
 }
 
 /** Resolves once a connection is gone. */
