@@ -1,6 +1,7 @@
+import { isFault } from "../../shared/fault/fault.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { removeNodeStatus } from "../config/status-file.ts";
-import { loadIdentity } from "../pairing/identity.ts";
+import { loadIdentity, type NodeIdentity } from "../pairing/identity.ts";
 import { takeHome } from "./hold-home.ts";
 
 const partial = 7;
@@ -12,16 +13,16 @@ export const leave: CommandModule = {
   example: "fairlead node leave",
   run: async (_, runtime) => {
     const { nodeDir } = runtime.home;
-    const identity = await loadIdentity(nodeDir);
+    const identity = await readIdentity(nodeDir);
     using _lock = await takeHome(runtime, "fairlead node leave");
     const { leaveGateway } = await import("../pairing/leave.ts");
     const left = await leaveGateway({ dir: nodeDir, clock: runtime.clock, signal: runtime.signal });
     await removeNodeStatus(nodeDir);
-    const nodeId = left.nodeId || identity.nodeId;
-    const nextStep = left.told ? "" : `fairlead nodes revoke ${nodeId}`;
-    await runtime.output.result({ nodeId, told: left.told, nextStep }, () =>
+    const nodeId = left.nodeId || (identity?.nodeId ?? "");
+    const nextStep = left.told ? "" : `fairlead nodes revoke ${nodeId || "NODE"}`;
+    await runtime.output.result({ nodeId: nodeId || null, told: left.told, nextStep }, () =>
       left.told
-        ? [`${identity.alias} has left; its identity is erased`]
+        ? [`${identity?.alias ?? "this machine"} has left; its identity is erased`]
         : [
             "the identity is erased, but the gateway could not be told",
             `an administrator ends it there: ${nextStep}`,
@@ -30,3 +31,13 @@ export const leave: CommandModule = {
     return left.told ? 0 : partial;
   },
 };
+
+/** Undefined for a damaged identity: erasing it is what is asked for, whoever it was. */
+async function readIdentity(nodeDir: string): Promise<NodeIdentity | undefined> {
+  try {
+    return await loadIdentity(nodeDir);
+  } catch (error) {
+    if (isFault(error, "INTEGRITY_FAILURE")) return undefined;
+    throw error;
+  }
+}

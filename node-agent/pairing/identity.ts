@@ -76,12 +76,29 @@ export async function findIdentity(dir: string): Promise<NodeIdentity | undefine
   const key = await readKey(folder);
   const { pem, certificate } = await readCertificate(folder);
   const gateway = await readGateway(folder);
+  requireAgreement({ key, certificate, gateway });
+  return toIdentity(gateway, { keyPem: key, certificatePem: pem, certificate });
+}
+
+interface ReadFiles {
+  readonly key: string;
+  readonly certificate: X509Certificate;
+  readonly gateway: GatewayRecord;
+}
+
+/** All three are of one node; of two that agree and one that does not, the one is named. */
+function requireAgreement({ key, certificate, gateway }: ReadFiles): void {
   const nodeId = nodeIdOf(certificate);
   if (nodeId === undefined) throw broken(identityFiles.certificate, "is no certificate of a node");
-  if (!isKeyOf(key, certificate)) throw broken(identityFiles.key, "is not the key of identity/cert.pem");
-  if (nodeId !== gateway.id)
-    throw broken(identityFiles.gateway, "is the record of another node than identity/cert.pem");
-  return toIdentity(gateway, { keyPem: key, certificatePem: pem, certificate });
+  const fitsKey = isKeyOf(key, certificate);
+  const fitsRecord = nodeId === gateway.id;
+  if (fitsKey && fitsRecord) return;
+  if (fitsRecord) throw broken(identityFiles.key, "is not the key of identity/cert.pem");
+  if (fitsKey) throw broken(identityFiles.gateway, "is the record of another node than identity/cert.pem");
+  throw broken(
+    identityFiles.certificate,
+    "is of another node than identity/key.pem and identity/gateway.json",
+  );
 }
 
 async function readKey(folder: string): Promise<string> {
@@ -150,7 +167,7 @@ function broken(name: string, how: string): Fault {
   return new Fault("INTEGRITY_FAILURE", `identity/${name} ${how}`, {
     retryable: false,
     details: { path: `identity/${name}` },
-    hint: "put the file back from a backup, or run fairlead node leave and then fairlead node join CODE",
+    hint: "put the file back from a backup, or become another node: fairlead node join CODE --new-identity",
   });
 }
 

@@ -72,6 +72,14 @@ const addressCodes: ReadonlySet<FaultCode> = new Set([
   "PIN_MISMATCH",
   "DEADLINE_EXCEEDED",
 ]);
+/** Answers of the gateway after which it has no node with the key that asked. */
+const refusals: ReadonlySet<FaultCode> = new Set([
+  "JOIN_CODE_INVALID",
+  "ENROLMENT_REJECTED",
+  "ALREADY_EXISTS",
+  "VERSION_UNSUPPORTED",
+  "INVALID_ARGUMENT",
+]);
 
 /**
  * Redeems a code: makes the machine's key, enrols at the first address that answers with the pinned key, and saves the
@@ -82,10 +90,11 @@ const addressCodes: ReadonlySet<FaultCode> = new Set([
 export async function joinGateway(options: JoinOptions): Promise<JoinOutcome> {
   const code = parseJoinCode(options.code);
   if (options.wishedAlias) parseAlias(options.wishedAlias);
-  const before = await findIdentity(options.dir);
+  const before = await findPresent(options);
   if (before && (options.existing ?? "refuse") === "refuse") throw alreadyPaired(before);
-  const keyPem = await keyOnDisk(options, before);
-  const answer = await enrolKey(code, options, keyPem);
+  const key = await keyOnDisk(options, before);
+  const { keyPem } = key;
+  const answer = await enrolKey(code, options, key);
   checkAnswer(answer, { code, keyPem });
   const identity = await saveIdentity(options.dir, {
     gateway: { id: answer.nodeId, alias: answer.alias, addresses: code.addresses, pin: code.pin },
@@ -96,6 +105,16 @@ export async function joinGateway(options: JoinOptions): Promise<JoinOutcome> {
     profile: answer.profile,
     wishKept: !options.wishedAlias || options.wishedAlias === answer.alias,
   };
+}
+
+/** The identity that is there. One that is damaged is none to whoever becomes another node: that is the way to mend it. */
+async function findPresent({ dir, existing }: JoinOptions): Promise<NodeIdentity | undefined> {
+  try {
+    return await findIdentity(dir);
+  } catch (error) {
+    if (existing === "new_key" && isFault(error, "INTEGRITY_FAILURE")) return undefined;
+    throw error;
+  }
 }
 
 function alreadyPaired(identity: NodeIdentity): Fault {
@@ -111,20 +130,26 @@ function alreadyPaired(identity: NodeIdentity): Fault {
 }
 
 /** The key is on the disk before anything is dialled; a join that did not finish left it there, and it is used again. */
-async function keyOnDisk(options: JoinOptions, before: NodeIdentity | undefined): Promise<string> {
+async function keyOnDisk(options: JoinOptions, before: NodeIdentity | undefined): Promise<JoiningKey> {
   const stage = joiningFolder(options.dir);
   const path = join(stage, identityFiles.key);
   const present = options.existing === "same_key" ? before?.keyPem : undefined;
   const kept = await readPrivateFile(path);
   if (kept && isUsableKey(kept.text) && (present ? kept.text === present : kept.text !== before?.keyPem)) {
-    return kept.text;
+    return { keyPem: kept.text, isFresh: false };
   }
   await makePrivateFolder(options.dir);
   await removePrivate(stage);
   await makePrivateFolder(stage);
   const keyPem = present ?? (await createKeyPem());
   await writePrivateFile(path, keyPem);
-  return keyPem;
+  return { keyPem, isFresh: true };
+}
+
+interface JoiningKey {
+  readonly keyPem: string;
+  /** Whether it is of this join; one that an earlier join left may be a node already whose answer got lost. */
+  readonly isFresh: boolean;
 }
 
 function isUsableKey(keyPem: string): boolean {
@@ -135,12 +160,17 @@ function isUsableKey(keyPem: string): boolean {
   }
 }
 
-async function enrolKey(code: JoinCode, options: JoinOptions, keyPem: string): Promise<PairingEnrolResponse> {
+async function enrolKey(
+  code: JoinCode,
+  options: JoinOptions,
+  { keyPem, isFresh }: JoiningKey,
+): Promise<PairingEnrolResponse> {
   try {
     return await enrolAnywhere(code, { ...options, request: await createCertificateRequest(keyPem) });
   } catch (error) {
-    // A key that was revoked is good for nothing: the next join makes another.
-    if (isFault(error, "IDENTITY_REVOKED")) await removePrivate(joiningFolder(options.dir));
+    const isOver = isFault(error) && isFresh && refusals.has(error.code);
+    // A key that was revoked is good for nothing, and a join that was refused leaves nothing.
+    if (isOver || isFault(error, "IDENTITY_REVOKED")) await removePrivate(joiningFolder(options.dir));
     throw error;
   }
 }

@@ -100,4 +100,16 @@ export const pairing = [
     id: "pairing.revoke-before-return",
     says: "When `fairlead nodes revoke` returns, the node's link is closed, its running calls have ended with `IDENTITY_REVOKED`, its workspaces answer `WORKSPACE_ACCESS_UNAVAILABLE` with reason `revoked`, and its tools and skills are in no list.",
   },
+  {
+    id: "pairing.identity-files-agree",
+    says: "With the key, certificate or gateway record deleted, or one swapped for another node's, `node run` ends with `INTEGRITY_FAILURE`, exit 1, names the file and the command that repairs it, dials nobody and makes no new key.",
+  },
+  {
+    id: "pairing.same-id-for-ever",
+    says: "A node started 20 times, the first five ended with SIGKILL within 50 ms of start, shows one id, and the gateway counts one node.",
+  },
+  {
+    id: "pairing.one-process-a-home",
+    says: "A second agent in one home ends with `CONFLICT`, exit 6, naming the process that holds it; after that process is killed with SIGKILL and its id is reused by another program, the next start succeeds at once.",
+  },
 ] as const;
