@@ -1,3 +1,4 @@
+import path from "node:path";
 import { faultRow } from "../shared/fault/codes.ts";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
 import { type Fault, isFault } from "../shared/fault/fault.ts";
@@ -51,6 +52,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     services,
     publications: board,
     agentVersion: deps.version,
+    ledgerFile: path.join(dir, "ledger.db"),
     clock: deps.clock,
     onFault: (error, about) => {
       const fault = faultFromError(error);

@@ -111,6 +111,8 @@ export const doors: Readonly<Record<"fs" | "env" | "timers" | "child processes",
     "node-agent/cli",
     "node-agent/workspace",
     "node-agent/pairing",
+    /** The ledger: SQLite writes its log, and this room brings it to the disk. */
+    "node-agent/link",
   ],
   /** `process.env`. */
   env: ["shared/config", "gateway/cli", "node-agent/cli"],

@@ -7,6 +7,7 @@ import { startDeadline, type Clock } from "../../shared/lifetime/clock.ts";
 import { unknownMethodFault } from "../../shared/rpc/dispatch.ts";
 import type { Encoded } from "../../shared/rpc/encoded.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
+import { keepOutcomeMs } from "../../shared/rpc/limits.ts";
 import { carryCall, type CallStage } from "../../shared/rpc/reverse/caller.ts";
 import { createClient, type CallTransport, type OutgoingCall } from "../../shared/rpc/transport.ts";
 import type { Link } from "./link.ts";
@@ -34,7 +35,8 @@ interface Attempt {
 export function createNodeTransport(first: Link, options: CallNodeOptions): CallTransport {
   return async function* callNode(call: OutgoingCall) {
     const { clock } = options;
-    const endsAt = clock.now() + call.remainingMs;
+    const sentAt = clock.now();
+    const endsAt = sentAt + call.remainingMs;
     const single = await takeSingleRequest(call);
     const attempt: Attempt = { stage: "queued", delivered: 0, sum: 0 };
     let link = first;
@@ -54,6 +56,7 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
           call,
           attempt,
           lostLink: link,
+          sentAt,
           canRepeat,
           endsAt,
           ...options,
@@ -125,6 +128,8 @@ function stagedFault(lost: Fault, { call, attempt }: LossState): Fault {
 interface Loss extends LossState, CallNodeOptions {
   /** The link that the call was dispatched on. */
   readonly lostLink: Link;
+  /** When the call was made. */
+  readonly sentAt: number;
   readonly canRepeat: boolean;
   readonly endsAt: number;
 }
@@ -159,12 +164,12 @@ async function nextLink({ node, call, clock, endsAt }: Loss, bearsOffline: boole
 }
 
 async function askLedger(loss: Loss): Promise<Settled> {
-  const { node, call, clock, attempt, lostLink } = loss;
+  const { node, call, clock, attempt } = loss;
   for (;;) {
     // An offline node may be back with the outcome; until the deadline nobody knows better.
     const link = await nextLink(loss, true).catch(() => undefined);
     if (call.signal?.aborted) throw call.signal.reason;
-    if (!link || link.hello.bootId !== lostLink.hello.bootId) throw unknownOutcomeFault(loss);
+    if (!link) throw unknownOutcomeFault(loss);
     const transport = createNodeTransport(link, { node, clock });
     const asked = await createClient(Node, transport)
       .getOutcome({ callId: call.callId }, { deadlineMs: Math.max(1, loss.endsAt - clock.now()) })
@@ -173,12 +178,22 @@ async function askLedger(loss: Loss): Promise<Settled> {
       if (asked.fault) throw fromWireFault(asked.fault);
       return { kind: "answers", messages: asked.messages.slice(attempt.delivered) };
     }
-    // The question may have gone on over a later link: that a call never began, only the process it was sent to can say.
-    const isSameProcess = node.link?.hello.bootId === lostLink.hello.bootId;
-    if (asked?.state === OutcomeState.UNKNOWN && isSameProcess) throw neverBeganFault(loss);
+    if (asked?.state === OutcomeState.UNKNOWN)
+      throw knowsAll(loss) ? neverBeganFault(loss) : unknownOutcomeFault(loss);
     await clock.sleep(outcomePollMs, call.signal ? { signal: call.signal } : {});
     if (clock.now() >= loss.endsAt) throw unknownOutcomeFault(loss);
   }
+}
+
+/**
+ * Whether the ledger that was asked would know the call if it had begun: it is the one of the node that the call was sent
+ * to, and the call is too young to be forgotten. The question may have gone on over a later link than the one at hand.
+ */
+function knowsAll({ node, lostLink, sentAt, clock }: Loss): boolean {
+  const { bootId, ledgerId } = lostLink.hello;
+  const now = node.link?.hello;
+  if (!now || clock.now() - sentAt >= keepOutcomeMs) return false;
+  return ledgerId === "" ? now.bootId === bootId : now.ledgerId === ledgerId;
 }
 
 function unknownOutcomeFault({ call, attempt }: Loss): Fault {

@@ -1,232 +1,377 @@
-import { createHash, type Hash } from "node:crypto";
-import { getOption } from "@bufbuild/protobuf";
+import { create, fromBinary, getOption, toBinary, type DescMethod } from "@bufbuild/protobuf";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault } from "../../shared/fault/fault.ts";
-import { createQueue } from "../../shared/flow/queue.ts";
-import { Node, OutcomeState } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { createQueue, type Queue } from "../../shared/flow/queue.ts";
+import {
+  Node,
+  NodeGetOutcomeResponseSchema,
+  OutcomeState,
+  type NodeGetOutcomeResponse,
+} from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { CallClass, call_class } from "../../shared/gen/fairlead/v1/options_pb.ts";
 import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
 import type { Dispatcher, IncomingCall } from "../../shared/rpc/dispatch.ts";
 import { bytesOf, encodedOf, type Encoded } from "../../shared/rpc/encoded.ts";
-import { toWireFault } from "../../shared/rpc/fault-wire.ts";
+import { fromWireFault, toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { Answer } from "../../shared/rpc/reverse/answerer.ts";
 import { serve, type ServedService } from "../../shared/rpc/service.ts";
+import { isSameRequest, RequestDigest } from "./call-digest.ts";
+import type { RecordedJobs } from "./job-outcomes.ts";
+import { keptAnswer, limitsOfLedger, noOutcomeFault } from "./kept-answer.ts";
+import { openLedgerStore, type LedgerStore, type RecordedCall } from "./ledger-store.ts";
 
-/** An outcome is kept for so long after its call ended, in milliseconds. */
-export const keepOutcomeMs: number = 10 * 60 * 1000;
-
-/** The most that one kept answer may hold, in bytes: it must fit one message when it is asked for. */
-const maxKeptAnswerBytes: number = 3 * 1024 * 1024;
-
-/** All kept answers together, in bytes. */
-const maxKeptBytes: number = 64 * 1024 * 1024;
-
-/** Calls in the ledger. */
-const maxKeptCalls = 100_000;
-
-interface Entry {
-  readonly callId: string;
-  readonly path: string;
-  readonly key: string | undefined;
-  /** What its implementation read of the request; only for calls with a key. */
-  readonly request: RequestDigest | undefined;
-  readonly messages: Buffer[];
-  keptBytes: number;
-  /** Resolves when the call ended. */
-  readonly ended: Promise<void>;
-  fault: Fault | undefined;
-  endedAt: number | undefined;
+/** What the ledger stands on. */
+export interface LedgerOptions {
+  readonly dispatcher: Dispatcher;
+  readonly clock: Clock;
+  /** Where it is kept; without it the ledger ends with the process. */
+  readonly file?: string | undefined;
+  /** What is known of jobs; without it a job is a call like others. */
+  readonly jobs?: RecordedJobs | undefined;
+  /** Hears why the file could not be written. */
+  readonly onFault?: ((error: unknown, about: string) => void) | undefined;
 }
 
-/** The node's record of calls that run at most once, in memory. */
-export interface Ledger {
-  /** Answers calls: those that run at most once are recorded, and a repeat gets the first outcome. */
+/** The node's record of calls that run at most once. */
+export interface Ledger extends Disposable {
+  /** Answers calls: those that run at most once are written down first, and a repeat gets the first outcome. */
   readonly answer: Answer;
   /** `Node.GetOutcome`. */
   readonly service: ServedService;
+  /** Tells this ledger from one that was made later; empty while it cannot be read. */
+  readonly id: string;
   /** Ids of recorded calls that still run. */
   runningCallIds(): readonly string[];
 }
 
-/** A ledger before `dispatcher`. */
-export function createLedger(dispatcher: Dispatcher, clock: Clock): Ledger {
-  const ledger = new MemoryLedger(dispatcher, clock);
+/**
+ * A ledger before `dispatcher`. One that cannot be opened refuses what runs at most once, with `DISK_FULL` or `IO_ERROR`,
+ * and is tried again at the next such call; other calls go on. Disposing it closes its file.
+ */
+export function createLedger(options: LedgerOptions): Ledger {
+  const ledger = new CallLedger(options);
   return {
     answer: (call) => ledger.answer(call),
-    service: serve(Node, { getOutcome: async ({ callId }) => ledger.outcome(callId) }),
+    service: serve(Node, { getOutcome: async ({ callId }) => await ledger.outcome(callId) }),
+    get id() {
+      return ledger.id;
+    },
     runningCallIds: () => ledger.runningCallIds(),
+    [Symbol.dispose]: () => ledger.close(),
   };
 }
 
-class MemoryLedger {
-  readonly #dispatcher: Dispatcher;
-  readonly #clock: Clock;
-  readonly #byId = new Map<string, Entry>();
-  readonly #byKey = new Map<string, Entry>();
-  /** In the order in which they ended. */
-  readonly #endedEntries: Entry[] = [];
-  #keptBytes = 0;
+/** A call that runs in this process. */
+interface Running {
+  readonly callId: string;
+  readonly path: string;
+  readonly key: string | undefined;
+  readonly job: boolean;
+  /** Of what was read of the request; only for calls with a key. */
+  readonly request: RequestDigest | undefined;
+  /** Resolves when the call has ended, with how. */
+  readonly ended: Promise<NodeGetOutcomeResponse>;
+}
 
-  constructor(dispatcher: Dispatcher, clock: Clock) {
-    this.#dispatcher = dispatcher;
-    this.#clock = clock;
+class CallLedger {
+  readonly #options: LedgerOptions;
+  readonly #clock: Clock;
+  readonly #byId = new Map<string, Running>();
+  readonly #byKey = new Map<string, Running>();
+  /** Outcomes that could not be written down, kept as long as they would have been. */
+  readonly #unwritten = new Map<
+    string,
+    { readonly endedAt: number; readonly outcome: NodeGetOutcomeResponse }
+  >();
+  #store: LedgerStore | undefined;
+  #isClosing = false;
+
+  constructor(options: LedgerOptions) {
+    this.#options = options;
+    this.#clock = options.clock;
+    try {
+      this.#open();
+    } catch (error) {
+      options.onFault?.(error, "ledger");
+    }
+  }
+
+  get id(): string {
+    return this.#store?.id ?? "";
+  }
+
+  #open(): LedgerStore {
+    if (this.#store) return this.#store;
+    const store = openLedgerStore(this.#options.file);
+    try {
+      // Whatever has no end was running when the process before this one ended.
+      store.endAll(this.#clock.now(), (callId, path) => encodeOutcome(lostOutcome(callId, path)));
+    } catch (error) {
+      store[Symbol.dispose]();
+      throw error;
+    }
+    this.#store = store;
+    return store;
+  }
+
+  /** The file is closed once nothing runs that will want to write its end down. */
+  close(): void {
+    this.#isClosing = true;
+    if (this.#byId.size > 0) return;
+    this.#store?.[Symbol.dispose]();
+    this.#store = undefined;
   }
 
   answer(call: IncomingCall): AsyncIterable<Encoded> {
-    const method = this.#dispatcher.find(call.path);
-    if (!method || getOption(method, call_class) !== CallClass.AT_MOST_ONCE)
-      return this.#dispatcher.answer(call);
-    this.#forgetOld();
+    const { dispatcher } = this.#options;
+    const method = dispatcher.find(call.path);
+    const callClass = method && getOption(method, call_class);
+    if (!method || (callClass !== CallClass.AT_MOST_ONCE && callClass !== CallClass.JOB))
+      return dispatcher.answer(call);
     const { idempotencyKey: key } = call;
-    const known = this.#byId.get(call.callId) ?? (key === undefined ? undefined : this.#byKey.get(key));
-    return known ? repeat(known, call) : this.#first(call);
+    const running = this.#byId.get(call.callId) ?? (key === undefined ? undefined : this.#byKey.get(key));
+    if (running) return this.#join(running, call);
+    const store = this.#open();
+    this.#forgetOld(store);
+    const known = store.find(call.callId, key);
+    if (known) return this.#repeat(known, call);
+    return this.#first(call, { store, method, job: callClass === CallClass.JOB });
   }
 
-  #first(call: IncomingCall): AsyncIterable<Encoded> {
-    if (this.#byId.size >= maxKeptCalls || this.#keptBytes >= maxKeptBytes) throw fullFault(this.#byId.size);
-    const key = call.idempotencyKey;
-    const ended = Promise.withResolvers<void>();
-    const entry: Entry = {
-      callId: call.callId,
-      path: call.path,
-      key,
-      request: key === undefined ? undefined : { hash: createHash("sha256"), readCount: 0 },
-      messages: [],
-      keptBytes: 0,
-      ended: ended.promise,
-      fault: undefined,
-      endedAt: undefined,
-    };
-    this.#byId.set(entry.callId, entry);
-    if (key !== undefined) this.#byKey.set(key, entry);
+  // --- the first of its kind
+
+  #first(call: IncomingCall, parts: FirstParts): AsyncIterable<Encoded> {
+    const { calls, bytes } = parts.store.size();
+    if (calls >= limitsOfLedger.calls || bytes >= limitsOfLedger.bytes) throw fullFault(calls, bytes);
+    const { callId, path, idempotencyKey: key } = call;
+    const ended = Promise.withResolvers<NodeGetOutcomeResponse>();
+    const request = key === undefined ? undefined : new RequestDigest();
+    const running: Running = { callId, path, key, job: parts.job, request, ended: ended.promise };
+    this.#byId.set(callId, running);
+    if (key !== undefined) this.#byKey.set(key, running);
     const live = createQueue<Encoded>(1);
-    const requests = entry.request ? digestEach(call.requests, entry.request) : call.requests;
-    const run = async (): Promise<void> => {
-      let callerListens = true;
-      try {
-        for await (const message of this.#dispatcher.answer({ ...call, requests })) {
-          this.#record(entry, message);
-          if (callerListens)
-            callerListens = await live.push(message).then(
-              () => true,
-              () => false,
-            );
-        }
-        live.close();
-      } catch (error) {
-        entry.fault = faultFromError(error);
-        live.close(error);
-      }
-      entry.endedAt = this.#clock.now();
-      this.#endedEntries.push(entry);
-      ended.resolve();
-    };
-    void run();
+    void this.#run(call, { ...parts, running, live }).then((outcome) => {
+      this.#byId.delete(callId);
+      if (key !== undefined) this.#byKey.delete(key);
+      ended.resolve(outcome);
+      if (this.#isClosing) this.close();
+    });
     return live;
   }
 
-  #record(entry: Entry, message: Encoded): void {
-    const bytes = message.byteLength;
-    if (entry.keptBytes + bytes > maxKeptAnswerBytes) {
-      this.#keptBytes -= entry.keptBytes;
-      entry.messages.length = 0;
-      entry.keptBytes = Number.POSITIVE_INFINITY;
-      return;
+  /** Writes the call down, runs it, and writes down how it ended before the caller hears of it. */
+  async #run(call: IncomingCall, parts: RunParts): Promise<NodeGetOutcomeResponse> {
+    const { running, live } = parts;
+    const kept = keptAnswer();
+    let fault: Fault | undefined;
+    let hasBegun = false;
+    try {
+      const requests = await this.#begin(call, parts);
+      hasBegun = true;
+      let callerListens = true;
+      for await (const message of this.#options.dispatcher.answer({ ...call, requests })) {
+        if (!running.job) kept.add(message);
+        if (callerListens)
+          callerListens = await live.push(message).then(
+            () => true,
+            () => false,
+          );
+      }
+    } catch (error) {
+      fault = faultFromError(error);
     }
-    entry.messages.push(Buffer.from(bytesOf(message)));
-    entry.keptBytes += bytes;
-    this.#keptBytes += bytes;
+    const outcome = toOutcome(running, kept.messages, fault);
+    if (hasBegun) this.#end(parts, outcome);
+    live.close(fault);
+    return outcome;
   }
 
-  #forgetOld(): void {
-    const before = this.#clock.now() - keepOutcomeMs;
-    for (let oldest = this.#endedEntries[0]; oldest?.endedAt !== undefined && oldest.endedAt < before;) {
-      this.#endedEntries.shift();
-      this.#byId.delete(oldest.callId);
-      if (oldest.key !== undefined) this.#byKey.delete(oldest.key);
-      if (Number.isFinite(oldest.keptBytes)) this.#keptBytes -= oldest.keptBytes;
-      oldest = this.#endedEntries[0];
+  /** Resolves with the request once the call is on the disk; it may run from then on. */
+  async #begin(call: IncomingCall, { store, method, running }: RunParts): Promise<AsyncIterable<Uint8Array>> {
+    const { callId, path, key, job, request } = running;
+    const begunAt = this.#clock.now();
+    let { requests } = call;
+    let digest: Uint8Array | undefined;
+    if (request && isSingle(method)) {
+      // A request of one message is known as a whole before it runs.
+      const only = await raceSignal(Array.fromAsync(request.each(requests)), call.signal);
+      requests = listOf(only);
+      digest = request.digest;
+    } else if (request) requests = request.each(requests);
+    try {
+      await store.begin({ callId, path, key, job, request: digest, begunAt });
+    } catch (error) {
+      // It does not run, so that it may be asked for again; where not even that can be written it is asked in vain.
+      attempt(() => store.drop(callId));
+      throw error;
+    }
+    return requests;
+  }
+
+  #end({ store, running }: RunParts, outcome: NodeGetOutcomeResponse): void {
+    const { callId, request } = running;
+    const endedAt = this.#clock.now();
+    try {
+      store.end({
+        callId,
+        endedAt,
+        outcome: encodeOutcome(outcome),
+        request: request?.digest,
+        readCount: request?.readCount ?? 0,
+      });
+    } catch (error) {
+      this.#unwritten.set(callId, { endedAt, outcome });
+      this.#options.onFault?.(error, "ledger");
     }
   }
 
-  outcome(callId: string) {
-    this.#forgetOld();
-    const entry = this.#byId.get(callId);
-    if (!entry) return { state: OutcomeState.UNKNOWN };
-    if (entry.endedAt === undefined) return { state: OutcomeState.RUNNING };
-    const fault = entry.fault ?? (Number.isFinite(entry.keptBytes) ? undefined : notKeptFault(entry));
-    if (fault) return { state: OutcomeState.ENDED, fault: toWireFault(fault) };
-    return { state: OutcomeState.ENDED, messages: entry.messages };
+  // --- repeats
+
+  /** A repeat of a call that runs: it gets the outcome of that. */
+  async *#join(running: Running, call: IncomingCall): AsyncGenerator<Encoded> {
+    const { callId, path, request, job } = running;
+    if (path !== call.path) throw otherRequestFault(path, call);
+    const outcome = await raceSignal(running.ended, call.signal);
+    await assertSame(request, call, path);
+    yield* this.#answerOf(outcome, { callId, job, signal: call.signal });
+  }
+
+  /** A repeat of a call that stands in the ledger. */
+  async *#repeat(known: RecordedCall, call: IncomingCall): AsyncGenerator<Encoded> {
+    const { callId, path, request, readCount, job } = known;
+    if (path !== call.path) throw otherRequestFault(path, call);
+    await assertSame(request && { digest: request, readCount }, call, path);
+    yield* this.#answerOf(await this.outcome(callId), { callId, job, signal: call.signal });
+  }
+
+  async *#answerOf(
+    { fault, messages }: NodeGetOutcomeResponse,
+    { callId, job, signal }: { readonly callId: string; readonly job: boolean; readonly signal: AbortSignal },
+  ): AsyncGenerator<Encoded> {
+    if (fault) throw fromWireFault(fault);
+    const { jobs } = this.#options;
+    if (job && jobs) yield* jobs.attach(callId, signal);
+    else for (const message of messages) yield encodedOf(message);
+  }
+
+  // --- what is asked about
+
+  async outcome(callId: string): Promise<NodeGetOutcomeResponse> {
+    const running = this.#byId.get(callId);
+    if (running) return outcomeOf(OutcomeState.RUNNING);
+    const store = this.#open();
+    this.#forgetOld(store);
+    const known = store.find(callId, undefined);
+    if (!known) return outcomeOf(OutcomeState.UNKNOWN);
+    const { outcome } = known;
+    const recorded = outcome
+      ? fromBinary(NodeGetOutcomeResponseSchema, outcome)
+      : this.#unwritten.get(callId)?.outcome;
+    if (known.job && !recorded?.fault)
+      return (await this.#options.jobs?.outcome(callId)) ?? lostOutcome(callId, known.path);
+    return recorded ?? lostOutcome(callId, known.path);
+  }
+
+  #forgetOld(store: LedgerStore): void {
+    const now = this.#clock.now();
+    const endedAt = now - limitsOfLedger.keptMs;
+    store.forget({ endedAt, jobsBegunAt: endedAt - limitsOfLedger.longestJobMs });
+    for (const [callId, one] of this.#unwritten) {
+      if (one.endedAt >= endedAt) break;
+      this.#unwritten.delete(callId);
+      attempt(() => store.drop(callId));
+    }
   }
 
   runningCallIds(): readonly string[] {
-    const running = Array.from(this.#byId.values()).filter(({ endedAt }) => endedAt === undefined);
-    return running.map(({ callId }) => callId);
+    return [...this.#byId.keys()];
   }
 }
 
-interface RequestDigest {
-  readonly hash: Hash;
-  readCount: number;
+interface FirstParts {
+  readonly store: LedgerStore;
+  readonly method: DescMethod;
+  readonly job: boolean;
 }
 
-/** The request as its implementation reads it, with a digest of what was read. */
-async function* digestEach(
-  requests: AsyncIterable<Uint8Array>,
-  digest: RequestDigest,
-): AsyncGenerator<Uint8Array> {
-  for await (const message of requests) {
-    addToDigest(digest.hash, message);
-    digest.readCount += 1;
-    yield message;
+interface RunParts extends FirstParts {
+  readonly running: Running;
+  readonly live: Queue<Encoded>;
+}
+
+function isSingle({ methodKind }: DescMethod): boolean {
+  return methodKind === "unary" || methodKind === "server_streaming";
+}
+
+async function* listOf(messages: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* messages;
+}
+
+function attempt(work: () => void): void {
+  try {
+    work();
+  } catch {
+    // What it would have tidied up ends with its time.
   }
 }
 
-function addToDigest(hash: Hash, message: Uint8Array): void {
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(message.byteLength);
-  hash.update(length).update(message);
+function outcomeOf(state: OutcomeState): NodeGetOutcomeResponse {
+  return create(NodeGetOutcomeResponseSchema, { state });
 }
 
-/** Answers a repeat with the outcome of the first; `CONFLICT` when it is another call under the same name. */
-async function* repeat(entry: Entry, call: IncomingCall): AsyncGenerator<Encoded> {
-  if (entry.path !== call.path) throw otherRequestFault(entry, call);
-  await raceSignal(entry.ended, call.signal);
-  if (entry.request && !(await isSameRequest(entry.request, call.requests)))
-    throw otherRequestFault(entry, call);
-  if (entry.fault) throw entry.fault;
-  if (!Number.isFinite(entry.keptBytes)) throw notKeptFault(entry);
-  for (const message of entry.messages) yield encodedOf(message);
+function endedWith(fault: Fault): NodeGetOutcomeResponse {
+  return create(NodeGetOutcomeResponseSchema, { state: OutcomeState.ENDED, fault: toWireFault(fault) });
 }
 
-/** Compares as much of a repeat's request as the first call read of its own. */
-async function isSameRequest(first: RequestDigest, requests: AsyncIterable<Uint8Array>): Promise<boolean> {
-  const hash = createHash("sha256");
-  let readCount = 0;
-  const iterator = requests[Symbol.asyncIterator]();
-  while (readCount < first.readCount) {
-    const next = await iterator.next();
-    if (next.done) return false;
-    addToDigest(hash, next.value);
-    readCount += 1;
-  }
-  return hash.digest("hex") === first.hash.copy().digest("hex");
+/** `messages` is undefined when they were too large to be kept. */
+function toOutcome(
+  { callId, path }: Running,
+  messages: readonly Encoded[] | undefined,
+  fault: Fault | undefined,
+): NodeGetOutcomeResponse {
+  if (fault) return endedWith(fault);
+  if (!messages) return endedWith(noOutcomeFault(callId, path));
+  const kept = messages.map((message) => bytesOf(message));
+  return create(NodeGetOutcomeResponseSchema, { state: OutcomeState.ENDED, messages: kept });
 }
 
-function otherRequestFault(entry: Entry, call: IncomingCall): Fault {
-  return new Fault("CONFLICT", `the idempotency key belongs to another request of ${entry.path}`, {
-    details: { field: "idempotencyKey", expected: entry.path, actual: call.path },
+function encodeOutcome(outcome: NodeGetOutcomeResponse): Uint8Array {
+  return toBinary(NodeGetOutcomeResponseSchema, outcome);
+}
+
+/** A call that was running when its process ended: nobody knows how far it came. */
+function lostOutcome(callId: string, path: string): NodeGetOutcomeResponse {
+  return endedWith(
+    new Fault("OUTCOME_UNKNOWN", `the node's agent ended while ${path} ran`, {
+      hint: "look at what it did; do not repeat it blindly",
+      details: { callId, stage: "running", reason: "agent_ended" },
+    }),
+  );
+}
+
+/** A call without a digest was asked for by its id: whoever has that knows the request. */
+async function assertSame(
+  first: { readonly digest: Uint8Array; readonly readCount: number } | undefined,
+  call: IncomingCall,
+  path: string,
+): Promise<void> {
+  if (first && !(await isSameRequest(first, call.requests))) throw otherRequestFault(path, call);
+}
+
+function otherRequestFault(path: string, call: IncomingCall): Fault {
+  return new Fault("CONFLICT", `the idempotency key belongs to another request of ${path}`, {
+    details: { field: "idempotencyKey", expected: path, actual: call.path },
   });
 }
 
-function notKeptFault({ callId, path }: Entry): Fault {
-  return new Fault("OUTCOME_UNKNOWN", `${path} succeeded, but its answer was too large to be kept`, {
-    details: { callId, stage: "running", reason: "answer_not_kept" },
-  });
-}
-
-function fullFault(callCount: number): Fault {
+function fullFault(calls: number, bytes: number): Fault {
+  const isFull = calls >= limitsOfLedger.calls;
   return new Fault("LIMIT_REACHED", "the node's ledger is full", {
-    details: { limit: maxKeptCalls, actual: callCount, reason: "ledger_full" },
+    hint: "outcomes are forgotten ten minutes after their calls have ended; repeat the call then",
+    details: {
+      limit: isFull ? limitsOfLedger.calls : limitsOfLedger.bytes,
+      actual: isFull ? calls : bytes,
+      reason: "ledger_full",
+    },
   });
 }

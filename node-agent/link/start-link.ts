@@ -9,6 +9,7 @@ import { createDispatcher, type Dispatcher } from "../../shared/rpc/dispatch.ts"
 import { protocolWindow, type ProtocolWindow } from "../../shared/rpc/reverse/protocol.ts";
 import type { ServedService } from "../../shared/rpc/service.ts";
 import { Connection } from "./connection.ts";
+import type { RecordedJobs } from "./job-outcomes.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { initialStatus, type LinkStatus } from "./link-status.ts";
@@ -37,6 +38,10 @@ export interface LinkOptions {
   readonly bootId?: string;
   /** The protocol versions that are offered. */
   readonly protocol?: ProtocolWindow;
+  /** Where calls that run at most once are written down; without it their record ends with the process. */
+  readonly ledgerFile?: string;
+  /** What the ledger asks about jobs. */
+  readonly jobs?: RecordedJobs;
   readonly clock?: Clock;
   /** A number in [0, 1). */
   readonly random?: () => number;
@@ -100,7 +105,13 @@ class Dialler {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#redial = createRedial(options.random);
-    this.#ledger = createLedger(createDispatcher(options.services), this.#clock);
+    this.#ledger = createLedger({
+      dispatcher: createDispatcher(options.services),
+      clock: this.#clock,
+      file: options.ledgerFile,
+      jobs: options.jobs,
+      onFault: options.onFault,
+    });
     this.#dispatcher = createDispatcher([...options.services, this.#ledger.service]);
     this.#bootId = options.bootId ?? randomUUID();
     this.#status = initialStatus(this.#clock.now());
@@ -166,6 +177,7 @@ class Dialler {
     const { reason, nextStep } = judgeEnd(fault, { unknownCount: this.#unknownCount });
     this.#change({ state: "stopped", reason, nextStep, nextAttemptMs: 0 });
     this.#changes.close();
+    this.#ledger[Symbol.dispose]();
     this.#closed.resolve(fault);
   }
 
@@ -241,6 +253,7 @@ class Dialler {
       hostName: hostname(),
       publications: [...(this.#options.publications?.current() ?? [])],
       methods: [...this.#dispatcher.methods],
+      ledgerId: this.#ledger.id,
     };
   }
 

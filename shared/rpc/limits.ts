@@ -17,3 +17,6 @@ export const maxStreamsCount = 2048;
 
 /** Connect, handshake and first words, in all. */
 export const connectTimeoutMs = 20_000;
+
+/** A node keeps the outcome of a call for so long after the call ended, in milliseconds. */
+export const keepOutcomeMs: number = 10 * 60 * 1000;

@@ -192,4 +192,16 @@ export const link = [
     id: "link.bidi-both-stopped",
     says: "A bidirectional call whose two sides both stop reading for 3 s while each sends 64 MiB ends whole once both read again; grants never wait behind data.",
   },
+  {
+    id: "link.key-repeated-at-once",
+    says: "50 repeats of one `at_most_once` call sent at the same moment run it once and get 50 equal answers.",
+  },
+  {
+    id: "link.ledger-before-effect",
+    says: "When the node's ledger cannot be written, an `at_most_once` call is refused with `DISK_FULL` or `IO_ERROR` before it runs, and `idempotent` calls go on.",
+  },
+  {
+    id: "link.agent-restart-at-most-once",
+    says: "After SIGKILL and restart of the node agent a finished `at_most_once` call is answered from the ledger on disk, and one that was running ends with `OUTCOME_UNKNOWN`; neither runs again.",
+  },
 ] as const;
