@@ -8,6 +8,7 @@ import type { Log } from "../shared/log/log.ts";
 import { parseAlias } from "../shared/names/alias.ts";
 import type { ServiceImplementation } from "../shared/rpc/service.ts";
 import { type Approvals, createApprovals } from "./approvals/approvals.ts";
+import { type Audit, openAudit } from "./audit/audit.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
 import { createFilesFace } from "./files/face.ts";
 import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
@@ -54,6 +55,7 @@ export interface Features {
   readonly pairing: GatewayPairing;
   readonly links: LinkHost;
   readonly files: ServiceImplementation<typeof Files>;
+  readonly audit: Audit;
   readonly faceParts: FaceParts & { readonly sessions: Sessions; readonly tokens: Tokens };
   readonly adminParts: Omit<AdminFaceOptions, "status">;
   readonly counts: () => Promise<{
@@ -65,6 +67,7 @@ export interface Features {
 
 interface Base {
   readonly store: Store;
+  readonly audit: Audit;
   readonly pairing: GatewayPairing;
   readonly policy: Policy;
   readonly links: LinkHost;
@@ -91,6 +94,7 @@ export async function startFeatures(
     pairing,
     links,
     files: joinFiles(base, clock),
+    audit: base.audit,
     faceParts,
     adminParts: adminParts(base, { tokens: faceParts.tokens, approvals }),
     counts: async () => {
@@ -176,6 +180,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   const store = scope.use(
     await openStore({ dir: settings.dir, clock, ...(program === undefined ? {} : { program }) }),
   );
+  const audit = scope.use(await startAudit(store, settings, deps));
   const late: { links?: LinkHost } = {};
   const pairing = scope.use(
     await createPairing({
@@ -211,7 +216,32 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   // Revoked is for good, also for a gateway that has just started: nobody is to wait for such a node.
   for (const node of known)
     if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));
-  return { store, pairing, policy, links, aliases, registry, tools, skills };
+  return { store, audit, pairing, policy, links, aliases, registry, tools, skills };
+}
+
+/** Opens the record, and begins it with the start of this process. */
+async function startAudit(store: Store, settings: GatewaySettings, deps: FeatureDeps): Promise<Audit> {
+  const { clock, version } = deps;
+  const log = deps.log.child({ room: "audit" });
+  const audit = await openAudit({
+    store,
+    dir: path.join(settings.dir, "audit"),
+    segmentBytes: settings.limits.auditFileBytes,
+    keepMs: settings.limits.auditKeepMs,
+    clock,
+    onFault: (error) => {
+      const { code, message } = faultFromError(error);
+      log.error("records wait in state.db", { code, reason: message });
+    },
+  });
+  await audit.append({
+    actor: "gateway",
+    action: "gateway.start",
+    target: "gateway",
+    outcome: "ok",
+    after: { version },
+  });
+  return audit;
 }
 
 interface LinkJoin extends Pick<Base, "store" | "pairing" | "aliases"> {

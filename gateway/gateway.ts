@@ -1,5 +1,6 @@
 import path from "node:path";
 import { Admin } from "../shared/gen/fairlead/v1/admin_pb.ts";
+import { Audit } from "../shared/gen/fairlead/v1/audit_pb.ts";
 import { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import { Sessions } from "../shared/gen/fairlead/v1/sessions_pb.ts";
 import { parseListenAddress } from "../shared/identity/address.ts";
@@ -13,6 +14,7 @@ import type { GatewaySettings } from "./config/gateway-settings.ts";
 import { type Features, startFeatures } from "./features.ts";
 import { placeAdminSocket } from "./serve/admin-socket.ts";
 import { createAdminFace } from "./serve/admin.ts";
+import { createAuditFace } from "./serve/audit.ts";
 import { startHttpServer } from "./serve/http.ts";
 import { openMcpEndpoint } from "./serve/mcp/endpoint.ts";
 import { createSessionsService } from "./serve/sessions.ts";
@@ -157,6 +159,7 @@ async function startAdminServer(scope: Scope, parts: FaceParts): Promise<string>
         serve(Admin, admin),
         serve(Sessions, createSessionsService(features.faceParts)),
         serve(Files, features.files),
+        serve(Audit, createAuditFace({ audit: features.audit, nodes: features.pairing.nodes })),
       ],
       address: `unix:${socket.path}`,
       credentials: "insecure",

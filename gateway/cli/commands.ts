@@ -74,6 +74,12 @@ export const groups: readonly CommandGroup[] = [
     load: () => import("./approvals.ts"),
   },
   {
+    word: "audit",
+    summary: "the record of what happened, and the proof that it is whole",
+    example: "fairlead audit tail --follow",
+    load: () => import("./audit.ts"),
+  },
+  {
     word: "tokens",
     summary: "make and end API tokens",
     example: "fairlead tokens create --agent coder",

@@ -29,6 +29,10 @@ export interface GatewayLimits {
   readonly wrongSecretsPerMinute: number;
   /** The largest memory file that is indexed, in bytes. */
   readonly memoryFileMaxBytes: number;
+  /** Size at which a file of the audit record is closed, in bytes. */
+  readonly auditFileBytes: number;
+  /** How long a file of the audit record is kept after its last record, in milliseconds. */
+  readonly auditKeepMs: number;
 }
 
 /** The gateway's configuration with every value in place. */
@@ -71,6 +75,8 @@ export const gatewayDefaults: {
     approvalWaitMs: 120_000,
     wrongSecretsPerMinute: 100,
     memoryFileMaxBytes: 1_048_576,
+    auditFileBytes: 67_108_864,
+    auditKeepMs: 34_560_000_000,
   },
 };
 
@@ -103,6 +109,8 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
       approvalWaitMs: whole(1_000, 600_000),
       wrongSecretsPerMinute: whole(1, 10_000),
       memoryFileMaxBytes: whole(1_024, 67_108_864),
+      auditFileBytes: whole(1_024, 1_073_741_824),
+      auditKeepMs: whole(60_000, 315_360_000_000),
     })
     .optional(),
 });

@@ -14,6 +14,7 @@ export const migrations: readonly Migration[] = [
   { version: 1, up: createIdentities },
   { version: 2, up: addDecisions },
   { version: 3, up: addEnrolmentRequests },
+  { version: 4, up: addAudit },
 ];
 
 async function createIdentities(db: Kysely<unknown>): Promise<void> {
@@ -139,5 +140,27 @@ async function createSessions(db: Kysely<unknown>): Promise<void> {
     .addColumn("created_at", "bigint", (column) => column.notNull())
     .addColumn("expires_at", "bigint", (column) => column.notNull())
     .addColumn("revoked_at", "bigint")
+    .execute();
+}
+
+async function addAudit(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .createTable("audit_head")
+    .addColumn("id", "integer", (column) => column.primaryKey())
+    .addColumn("sequence", "bigint", (column) => column.notNull())
+    .addColumn("hash", "text", (column) => column.notNull())
+    .execute();
+  await db.schema
+    .createTable("audit_pending")
+    .addColumn("sequence", "bigint", (column) => column.primaryKey())
+    .addColumn("hash", "text", (column) => column.notNull())
+    .addColumn("line", "text", (column) => column.notNull())
+    .execute();
+  await db.schema
+    .createTable("audit_segments")
+    .addColumn("number", "integer", (column) => column.primaryKey())
+    .addColumn("first_sequence", "bigint", (column) => column.notNull())
+    .addColumn("first_previous", "text", (column) => column.notNull())
+    .addColumn("opened_at", "bigint", (column) => column.notNull())
     .execute();
 }

@@ -157,6 +157,31 @@ export interface LinkGenerationsTable {
   generation: number;
 }
 
+/** The last record of the audit chain; one row. */
+export interface AuditHeadTable {
+  /** Always 1. */
+  id: number;
+  sequence: number;
+  hash: string;
+}
+
+/** Audit records that are made and not yet in a file. */
+export interface AuditPendingTable {
+  sequence: number;
+  hash: string;
+  /** The record as its line of the file. */
+  line: string;
+}
+
+/** The files of the audit record that there are. */
+export interface AuditSegmentsTable {
+  number: number;
+  first_sequence: number;
+  /** The hash of the record before its first. */
+  first_previous: string;
+  opened_at: number;
+}
+
 /** Single values by name. */
 export interface SettingsTable {
   key: string;
@@ -181,6 +206,9 @@ export interface Tables {
   name_assignments: NameAssignmentsTable;
   file_reads: FileReadsTable;
   link_generations: LinkGenerationsTable;
+  audit_head: AuditHeadTable;
+  audit_pending: AuditPendingTable;
+  audit_segments: AuditSegmentsTable;
   settings: SettingsTable;
   schema_versions: SchemaVersionsTable;
 }
