@@ -7,6 +7,9 @@ import { openGateway } from "./open-gateway.ts";
 import { splitRemotePath } from "./split-remote-path.ts";
 
 const lineMax = 1_000_000_000;
+/** Longest wait for an index, in milliseconds; and what its answer may take besides. */
+const maxWaitMs = 600_000;
+const answerMs = 10_000;
 
 /** The `memory` commands. */
 export const commands: readonly CommandModule[] = [
@@ -26,8 +29,12 @@ export const commands: readonly CommandModule[] = [
       const limit = input.integer("limit", { min: 1, max: 100 }) ?? 10;
       const workspace = input.text("workspace") ?? "";
       await using gateway = await openGateway(runtime);
-      const request = { query, workspace, limit, waitFresh: input.flag("wait-fresh") };
-      const { hits, workspaces } = await gateway.client(Sessions).searchMemory(request, gateway.call());
+      const waitFresh = input.flag("wait-fresh");
+      // A deadline that was asked for is how long to wait for freshness: then what is there is the answer.
+      const waitMs = waitFresh ? Math.min(runtime.deadlineMs ?? 0, maxWaitMs) : 0;
+      const request = { query, workspace, limit, waitFresh, waitMs };
+      const call = { ...gateway.call(), ...(waitMs === 0 ? {} : { deadlineMs: waitMs + answerMs }) };
+      const { hits, workspaces } = await gateway.client(Sessions).searchMemory(request, call);
       const json = hits.map((hit) => ({
         node: hit.node,
         workspace: hit.workspace,

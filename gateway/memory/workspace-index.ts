@@ -236,7 +236,9 @@ export class WorkspaceIndex implements AsyncDisposable {
       },
       onTrouble: (fault) => {
         this.#watchTrouble = fault === undefined ? "" : "watch_unavailable";
-        if (fault) this.#options.log.warn("the watch of memory files is unavailable", { code: fault.code });
+        // A node's worker ends whenever its configuration changes, and the next one is watched at once.
+        const level = fault?.details["reason"] === "worker_gone" ? "debug" : "warn";
+        if (fault) this.#options.log[level]("the watch of memory files is unavailable", { code: fault.code });
       },
     });
   }

@@ -7,6 +7,7 @@ import type {
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { SessionFace } from "../sessions/face.ts";
 import { openLocalFace, type FaceParts } from "../sessions/session-face.ts";
+import { fitWait } from "../sessions/session-memory.ts";
 import type { SessionRecord, Sessions } from "../sessions/sessions.ts";
 import { operatorAgent } from "../tools/caller.ts";
 import type { CallPart } from "../tools/tool-result.ts";
@@ -120,8 +121,15 @@ function skillMethods(face: (session: string) => SessionFace): Service {
 
 function memoryMethods(face: (session: string) => SessionFace, options: SessionsServiceOptions): Service {
   return {
-    searchMemory: ({ session, query, workspace, limit, waitFresh }, { signal }) =>
-      face(session).searchMemory({ query, workspace, limit, waitFresh, signal }),
+    searchMemory: ({ session, query, workspace, limit, waitFresh, waitMs }, { signal, remainingMs }) =>
+      face(session).searchMemory({
+        query,
+        workspace,
+        limit,
+        waitFresh,
+        waitMs: fitWait(waitMs, remainingMs),
+        signal,
+      }),
     getMemory: ({ session, workspace, path, from, lines, digest }, { signal }) =>
       face(session).getMemory({ workspace, path, from, lines, digest, signal }),
     getMemoryStatus: async ({ workspace }) => ({

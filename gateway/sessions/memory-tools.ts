@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { JsonSchema } from "../../shared/core-tools/core-tools.ts";
 import { describeSchema } from "../tools/descriptor.ts";
 import type { HostCall, HostTool } from "../tools/host-tool.ts";
-import type { SessionMemory } from "./session-memory.ts";
+import { fitWait, type SessionMemory } from "./session-memory.ts";
 
 const workspace: JsonSchema = {
   type: "string",
@@ -89,6 +89,7 @@ async function search(
     workspace: textOf(given["workspace"]),
     limit: numberOf(given["limit"]),
     waitFresh: given["waitFresh"] === true,
+    waitMs: fitWait(0, call.deadlineMs),
     signal: call.signal,
   });
   const hits = found.hits ?? [];

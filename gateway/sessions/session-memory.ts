@@ -19,6 +19,8 @@ export interface MemoryQuestion {
   readonly workspace?: string | undefined;
   readonly limit?: number | undefined;
   readonly waitFresh?: boolean | undefined;
+  /** How long to wait for that, in milliseconds; 30 s by default, at most 10 min. */
+  readonly waitMs?: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -38,6 +40,12 @@ export type MemoryFindings = MessageInitShape<typeof SessionsSearchMemoryRespons
 
 /** Lines of a memory file, as they are told to clients. */
 export type MemoryAnswer = MessageInitShape<typeof SessionsGetMemoryResponseSchema>;
+
+/** A wait, 30 s by default, that leaves time for the answer before the deadline of its call; both in milliseconds. */
+export function fitWait(waitMs: number, remainingMs: number): number {
+  const spareMs = Math.min(1_000, remainingMs / 4);
+  return Math.floor(Math.min(waitMs === 0 ? 30_000 : waitMs, remainingMs - spareMs));
+}
 
 /** Memory as a caller sees it: no more than policy lets it read. */
 export interface SessionMemory {
@@ -60,13 +68,14 @@ export function createSessionMemory(options: SessionMemoryOptions): SessionMemor
   const choose = (caller: Caller, wanted: string | undefined): Promise<readonly MemoryWorkspace[]> =>
     chooseWorkspaces(caller, wanted ?? "", options);
   return {
-    search: async (caller, { query, workspace, limit, waitFresh, signal }) => {
+    search: async (caller, { query, workspace, limit, waitFresh, waitMs, signal }) => {
       const chosen = await choose(caller, workspace);
       const found = await options.memory.search({
         query,
         workspaceIds: chosen.map(({ id }) => id),
         ...(limit === undefined || limit === 0 ? {} : { limit }),
         waitFresh: waitFresh === true,
+        ...(waitMs === undefined ? {} : { waitMs }),
         signal,
       });
       return { hits: [...found.hits], workspaces: [...found.workspaces] };

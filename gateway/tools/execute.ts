@@ -34,7 +34,8 @@ export async function* execute(
 ): AsyncGenerator<CallPart> {
   const { host, node } = run.tool;
   if (host) {
-    const answer = await host.run({ caller, arguments: run.arguments, signal: run.signal });
+    const { signal, deadlineMs } = run;
+    const answer = await host.run({ caller, arguments: run.arguments, signal, deadlineMs });
     yield {
       kind: "result",
       result: { content: [{ type: "text", text: answer.text }], details: answer.details },

@@ -14,6 +14,8 @@ export interface HostAnswer {
 export interface HostCall {
   readonly caller: Caller;
   readonly arguments: JsonObject;
+  /** Milliseconds that it may take; the signal aborts then. */
+  readonly deadlineMs: number;
   /** Aborts when the call ends early. */
   readonly signal: AbortSignal;
 }

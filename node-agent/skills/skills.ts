@@ -1,3 +1,4 @@
+import { findFault } from "../../shared/fault/fault.ts";
 import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
@@ -144,7 +145,9 @@ class Host implements SkillsHost {
         }
       } catch (error) {
         signal.throwIfAborted();
-        this.#options.log.warn("the watch of skills was lost", { error: String(error) });
+        // A worker that ended has been logged, where nobody told it to.
+        const level = findFault(error)?.details["reason"] === "worker_gone" ? "debug" : "warn";
+        this.#options.log[level]("the watch of skills was lost", { error: String(error) });
       }
       await this.#clock.sleep(backoff.next(), { signal });
     }

@@ -2,6 +2,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageRoot } from "../../shared/config/package-root.ts";
 import { Fault } from "../../shared/fault/fault.ts";
+import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 
 /** What a worker process is for. */
 export type WorkerKind = "memory" | "skills";
@@ -36,8 +37,26 @@ export function resolveWorkspaceWorkerArgv(kind: string): readonly [string, stri
  */
 export function workerFlags(dirs: readonly string[]): readonly string[] {
   // The root handle walks by descriptors, and asks there whether procfs is there at all.
-  const readable = ["/proc/self/fd/", ...codeFolders(), ...dirs];
-  return ["--permission", ...readable.map((dir) => `--allow-fs-read=${dir}`)];
+  const readable = ["/proc/self/fd/", ...toGrants([...codeFolders(), ...dirs])];
+  return ["--permission", ...readable.map((grant) => `--allow-fs-read=${grant}`)];
+}
+
+/**
+ * What grants these folders together. Node takes a grant back whose text begins that of another one (`/app` beside `/app2`
+ * or `/app/src`: seen in 24.21): what lies in another folder is left to that one's grant, and names that only begin alike are
+ * granted as `/app*`.
+ */
+function toGrants(dirs: readonly string[]): readonly string[] {
+  const grants: string[] = [];
+  for (const dir of dirs.map((one) => path.resolve(one)).toSorted(compareByUtf8)) {
+    const begins = grants.findIndex((grant) => dir.startsWith(grant.replace(/\*$/, "")));
+    const grant = grants[begins];
+    if (grant === undefined) grants.push(dir);
+    else if (!grant.endsWith("*") && dir !== grant && !dir.startsWith(`${grant}${path.sep}`)) {
+      grants[begins] = `${grant}*`;
+    }
+  }
+  return grants;
 }
 
 /** What the workers load of others' code, and what that loads in turn lies beside one of these. */

@@ -49,6 +49,8 @@ class RestartingWorker implements Worker {
   readonly #clock: Clock;
   readonly #scope: Scope;
   #process: WorkerProcess | undefined;
+  /** The one that was told to end. */
+  #ordered: WorkerProcess | undefined;
   #next: PromiseWithResolvers<WorkerProcess> = Promise.withResolvers();
 
   constructor(options: WorkerOptions) {
@@ -85,6 +87,7 @@ class RestartingWorker implements Worker {
   async restart(): Promise<void> {
     const running = this.#process;
     if (!running) return;
+    this.#ordered = running;
     this.#forget(running);
     await running[Symbol.asyncDispose]();
   }
@@ -120,7 +123,8 @@ class RestartingWorker implements Worker {
     log.debug("a worker was started", { kind, pid: running.pid });
     try {
       const how = await raceSignal(running.exited, signal);
-      log.warn("a worker has ended", { kind, pid: running.pid, how });
+      const level = this.#ordered === running ? "debug" : "warn";
+      log[level]("a worker has ended", { kind, pid: running.pid, how });
     } catch {
       // The worker is to end for good: leaving the block ends it.
     } finally {

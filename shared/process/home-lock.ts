@@ -41,7 +41,7 @@ export function lockHome(dir: string, options: HomeLockOptions): HomeLock {
   const note = join(dir, "lock.json");
   let database: DatabaseSync | undefined;
   try {
-    database = openLock(join(dir, "lock"));
+    database = openLock(join(dir, "lock"), 0);
     writeNote(note, options.program);
   } catch (error) {
     database?.close();
@@ -57,10 +57,26 @@ export function lockHome(dir: string, options: HomeLockOptions): HomeLock {
   };
 }
 
-function openLock(path: string): DatabaseSync {
+/**
+ * Holds `path`, a file that is made beside what it guards, until it is disposed; for a change that reads, edits and writes.
+ * Waits up to `waitMs` for another process, and holds this one up meanwhile; then `CONFLICT`.
+ */
+export function lockFile(path: string, options: { readonly waitMs: number }): Disposable {
+  try {
+    const database = openLock(path, options.waitMs);
+    return { [Symbol.dispose]: () => database.close() };
+  } catch (error) {
+    if (!isBusy(error)) throw faultFromErrno(error, basename(path));
+    throw new Fault("CONFLICT", `another process has held ${basename(path)} for ${options.waitMs} ms`, {
+      hint: "repeat the command",
+    });
+  }
+}
+
+function openLock(path: string, timeout: number): DatabaseSync {
   closeSync(openSync(path, "a", 0o600));
   chmodSync(path, 0o600);
-  const database = new DatabaseSync(path, { timeout: 0 });
+  const database = new DatabaseSync(path, { timeout });
   try {
     // A commit would give the lock back: the transaction stays open as long as the home is held.
     database.exec("PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE");

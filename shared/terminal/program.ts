@@ -121,7 +121,7 @@ async function choose(options: ProgramOptions): Promise<Chosen | undefined> {
   }
   try {
     if (word === undefined && !options.argv.some((text) => text.startsWith("-"))) root.outputHelp();
-    else await root.parseAsync([...options.argv], { from: "user" });
+    else await root.parseAsync(helpOfKnown(root, options.argv), { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return undefined;
@@ -134,12 +134,17 @@ async function choose(options: ProgramOptions): Promise<Chosen | undefined> {
 
 /** The first argument that is neither an option nor an option's value. */
 export function firstWord(argv: readonly string[]): string | undefined {
+  return commandWords(argv).next().value;
+}
+
+/** The arguments that are neither options nor the values of those that every level has. */
+function* commandWords(argv: readonly string[]): Generator<string, undefined> {
   const takesValue = new Set(["--home", "--gateway", "--deadline"]);
   let skip = false;
   for (const text of argv) {
     if (skip) skip = false;
     else if (takesValue.has(text)) skip = true;
-    else if (!text.startsWith("-")) return text;
+    else if (!text.startsWith("-")) yield text;
   }
   return undefined;
 }
@@ -201,6 +206,20 @@ function missingCommand(root: Command, argv: readonly string[]): Fault {
     hint: `${words} --help`,
     details: { field: "command" },
   });
+}
+
+const helpFlags: readonly string[] = ["-h", "--help"];
+
+/** The arguments; without the wish for help when they name a command that there is not, so that this is what is said. */
+function helpOfKnown(root: Command, argv: readonly string[]): readonly string[] {
+  let level = root;
+  for (const word of commandWords(argv)) {
+    if (level.commands.length === 0) return argv;
+    const found = level.commands.find((command) => command.name() === word);
+    if (!found) return argv.filter((text) => !helpFlags.includes(text));
+    level = found;
+  }
+  return argv;
 }
 
 /** The command, or the level of commands, that the arguments name. */

@@ -6,6 +6,7 @@ import { parsePin } from "../../shared/identity/pin.ts";
 import { proves } from "../support/proves.ts";
 import { runCli } from "../support/run-cli.ts";
 import { makeTempFolder } from "../support/temp-folder.ts";
+import { makeTempWorkspace } from "../support/temp-workspace.ts";
 
 // Each of these starts several programs: the machine may be busy with other tests.
 const patience = { timeout: 120_000 };
@@ -174,6 +175,20 @@ test("a folder is exported only when it may be, and each refusal has its status"
   expect((await stat(home.join("node"))).mode & 0o777).toBe(0o700);
   expect((await runCli(["node", "workspace", "rm", "app"], { home: home.path })).exitCode).toBe(0);
   expect((await runCli(["node", "workspace", "rm", "app"], { home: home.path })).exitCode).toBe(4);
+});
+
+test("folders that are exported at the same moment are all exported", patience, async () => {
+  await using home = await makeTempFolder();
+  await using place = await makeTempWorkspace({ "a/": "", "b/": "", "c/": "", "d/": "" });
+  const names = ["a", "b", "c", "d"];
+  const added = await Promise.all(
+    names.map((name) => runCli(["node", "workspace", "add", name, place.join(name)], { home: home.path })),
+  );
+  expect(added.map(({ exitCode }) => exitCode)).toEqual([0, 0, 0, 0]);
+  const { json } = await runCli(["node", "workspace", "ls", "--json"], { home: home.path });
+  const { workspaces } = json as { readonly workspaces: readonly { readonly name: string }[] };
+  expect(workspaces.map(({ name }) => name).toSorted()).toEqual(names);
+  expect((await stat(home.join("node/config.yaml.lock"))).mode & 0o777).toBe(0o600);
 });
 
 test("a configuration with mistakes is told by file and line, and exits 1", patience, async () => {

@@ -164,6 +164,8 @@ test(
 test("for people the error is one line, with the next command below it", patience, async () => {
   for (const [args, error, hint] of [
     [["flies"], "unknown command 'flies' (INVALID_ARGUMENT)", "did you mean files?"],
+    [["flies", "--help"], "unknown command 'flies' (INVALID_ARGUMENT)", "did you mean files?"],
+    [["files", "lst", "-h"], "unknown command 'lst' (INVALID_ARGUMENT)", "did you mean ls?"],
     [
       ["files", "ls", "devbox:/app", "--recursve"],
       "unknown option '--recursve'",

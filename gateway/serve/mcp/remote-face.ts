@@ -26,8 +26,8 @@ export function openRemoteFace(client: Client<typeof Sessions>, sessionId: strin
     },
     listSkills: ({ signal }) => client.listSkills({ session }, { signal }),
     readSkill: ({ name, path, signal }) => readSkill(client, { session, name, path, signal }),
-    searchMemory: ({ signal, workspace = "", limit = 0, waitFresh = false, query }) =>
-      client.searchMemory({ session, query, workspace, limit, waitFresh }, { signal }),
+    searchMemory: ({ signal, workspace = "", limit = 0, waitFresh = false, waitMs = 0, query }) =>
+      client.searchMemory({ session, query, workspace, limit, waitFresh, waitMs }, { signal }),
     getMemory: ({ signal, workspace = "", digest = "", path, from, lines }) => {
       const range = { ...(from === undefined ? {} : { from }), ...(lines === undefined ? {} : { lines }) };
       return client.getMemory({ session, workspace, path, digest, ...range }, { signal });

@@ -28,6 +28,12 @@ proves(
     const here = { cwd: planted.path };
     const first = (await gateway.json(["memory", "search", "needle", "--wait-fresh"], here)) as Found;
     expect(first.workspaces).toMatchObject([{ fresh: true }]);
+    // A machine that does not answer at all: the deadline brings what is there.
+    node.signal("SIGSTOP");
+    const patience = ["--wait-fresh", "--deadline", "1500ms"];
+    const frozen = (await gateway.json(["memory", "search", "needle", ...patience], here)) as Found;
+    node.signal("SIGCONT");
+    expect(frozen).toMatchObject({ hits: [{ node: "devbox" }], workspaces: [{ fresh: false }] });
     await node.kill("SIGTERM");
 
     const away = (await gateway.json(["memory", "search", "needle", "--wait-fresh"], here)) as Found;
