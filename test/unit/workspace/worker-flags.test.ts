@@ -1,13 +1,10 @@
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
+import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { workerFlags } from "../../../node-agent/workers/worker-argv.ts";
 import { makeTempWorkspace } from "../../support/temp-workspace.ts";
 
-const run = promisify(execFile);
-
 /** Which of `files` a process with the flags of a worker for `dirs` may read. */
-async function readable(dirs: readonly string[], files: readonly string[]): Promise<readonly string[]> {
+function readable(dirs: readonly string[], files: readonly string[]): unknown {
   const script = `
     const { readdirSync, readFileSync, statSync } = require("node:fs");
     const can = (path) => {
@@ -15,8 +12,8 @@ async function readable(dirs: readonly string[], files: readonly string[]): Prom
       catch (error) { return error.code !== "ERR_ACCESS_DENIED" && String(error); }
     };
     console.log(JSON.stringify(process.argv.slice(1).filter((path) => can(path) === true)));`;
-  const { stdout } = await run(process.execPath, [...workerFlags(dirs), "-e", script, "--", ...files]);
-  return JSON.parse(stdout) as readonly string[];
+  const args = [...workerFlags(dirs), "-e", script, "--", ...files];
+  return JSON.parse(spawnSync(process.execPath, args, { encoding: "utf8" }).stdout);
 }
 
 test("a worker reads all of its folders, also where the name of one begins that of another", async () => {
@@ -32,8 +29,8 @@ test("a worker reads all of its folders, also where the name of one begins that 
     ["app", "app2", "app/inner"],
     ["app2", "app/inner", "app"],
   ]) {
-    expect(await readable(dirs.map(at), [...wanted, place.path, at("else/f")])).toEqual(wanted);
+    expect(readable(dirs.map(at), [...wanted, place.path, at("else/f")])).toEqual(wanted);
   }
   const one = ["app", "app/src/f", "app/inner", "app/inner/deep/f"].map(at);
-  expect(await readable([at("app/")], [...wanted, at("else/f")])).toEqual(one);
+  expect(readable([at("app/")], [...wanted, at("else/f")])).toEqual(one);
 });
