@@ -190,6 +190,8 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
       onServerCertificate: deps.onServerCertificate,
       hosts: settings.advertise.map((address) => parseAddress(address, "advertise").host),
       clock,
+      limits: settings.limits,
+      log: log.child({ room: "pairing" }),
       onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),
     }),
   );
@@ -280,6 +282,7 @@ function adminParts(
     nodes: pairing.nodes,
     links: links.links,
     invite: (request) => pairing.invite(request),
+    enrolments: pairing.enrolments,
     published: (nodeId) => publishedBy(nodeId, base),
     renamed: async (nodeId) => {
       const node = await pairing.nodes.find(nodeId);

@@ -17,6 +17,8 @@ export const commands: readonly CommandModule[] = [
       { flags: "--profile <name>", text: "how far sessions may go: read, work or full (default read)" },
       { flags: "--ttl <time>", text: "how long the code lives (default 10m)" },
       { flags: "--uses <n>", text: "how many machines may use it (default 1)" },
+      { flags: "--require-approval", text: "each machine waits until nodes approve lets it in" },
+      { flags: "--note <text>", text: "what it is for; shown with the request, and the node's note" },
     ],
     run: async (input, runtime) => {
       const uses = input.integer("uses", { min: 1, max: 10_000 });
@@ -28,6 +30,8 @@ export const commands: readonly CommandModule[] = [
         profile: input.text("profile") ?? "",
         ttlMs: BigInt(input.durationMs("ttl") ?? 0),
         ...(uses === undefined ? {} : { uses }),
+        requireApproval: input.flag("require-approval"),
+        note: input.text("note") ?? "",
       };
       await using gateway = await openGateway(runtime);
       const made = await gateway.client(Admin).createInvite(request, gateway.call());
@@ -36,12 +40,14 @@ export const commands: readonly CommandModule[] = [
         command: made.command,
         expiresAt: toTime(made.expiresMs),
         uses: made.uses,
+        requireApproval: made.requireApproval,
         warnings: made.warnings,
       };
       await runtime.output.result(json, () => [
         `code: ${made.code}`,
         `command: ${made.command}`,
         `expires: ${json.expiresAt ?? "never"}, uses: ${made.uses}`,
+        ...(made.requireApproval ? ["each machine waits for: fairlead nodes approve ID"] : []),
       ]);
       for (const warning of made.warnings) runtime.output.note(`warning: ${warning}`);
     },

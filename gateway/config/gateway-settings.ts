@@ -27,6 +27,12 @@ export interface GatewayLimits {
   readonly approvalWaitMs: number;
   /** Wrong secrets a minute from one address. */
   readonly wrongSecretsPerMinute: number;
+  /** Machines that may wait to be admitted. */
+  readonly pendingRequests: number;
+  /** Machines that may wait to be admitted from one address. */
+  readonly pendingRequestsPerAddress: number;
+  /** How long a machine waits to be admitted, in milliseconds. */
+  readonly pendingRequestMs: number;
   /** The largest memory file that is indexed, in bytes. */
   readonly memoryFileMaxBytes: number;
   /** Size at which a file of the audit record is closed, in bytes. */
@@ -74,6 +80,9 @@ export const gatewayDefaults: {
     admissionPerSecond: 100,
     approvalWaitMs: 120_000,
     wrongSecretsPerMinute: 100,
+    pendingRequests: 1_000,
+    pendingRequestsPerAddress: 20,
+    pendingRequestMs: 86_400_000,
     memoryFileMaxBytes: 1_048_576,
     auditFileBytes: 67_108_864,
     auditKeepMs: 34_560_000_000,
@@ -108,6 +117,9 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
       admissionPerSecond: whole(1, 10_000),
       approvalWaitMs: whole(1_000, 600_000),
       wrongSecretsPerMinute: whole(1, 10_000),
+      pendingRequests: whole(1, 10_000),
+      pendingRequestsPerAddress: whole(1, 10_000),
+      pendingRequestMs: whole(1_000, 2_592_000_000),
       memoryFileMaxBytes: whole(1_024, 67_108_864),
       auditFileBytes: whole(1_024, 1_073_741_824),
       auditKeepMs: whole(60_000, 315_360_000_000),

@@ -1,13 +1,16 @@
-import { maxAliasLength, parseAlias } from "../../shared/names/alias.ts";
+import { isAlias, maxAliasLength } from "../../shared/names/alias.ts";
 import type { StoreDb } from "../store/store.ts";
-import type { JoinCodesTable } from "../store/tables.ts";
 import { aliasTaken } from "./nodes-repository.ts";
 
 /** What a new node's alias is chosen from. */
 export interface AliasWishes {
-  /** The code that the machine enrols with. */
-  readonly code: JoinCodesTable;
-  /** What the machine would like; empty: nothing. */
+  /** What the approval names; empty: nothing. */
+  readonly named?: string;
+  /** What the code names; empty: nothing. */
+  readonly invited: string;
+  /** Whether the code is for one machine, which then gets that alias or none. */
+  readonly isForOne: boolean;
+  /** What the machine would like; empty, or no alias: nothing. */
   readonly wish: string;
   /** The new node's id. */
   readonly nodeId: string;
@@ -18,21 +21,25 @@ export interface AliasWishes {
 const maxAttempts = 10_000;
 
 /**
- * The alias of a new node: the invite's when it names one (numbered from the second machine on), else the machine's wish
+ * The alias of a new node: the approval's, else the code's (numbered from the second machine on), else the machine's wish
  * when nobody has it or was promised it, else one made from the id. Call it in the transaction that adds the node.
- * `ALREADY_EXISTS` when the one alias of an invite was given to another node meanwhile.
+ * `ALREADY_EXISTS` when what an administrator named is another node's.
  */
 export async function chooseAlias(db: StoreDb, wishes: AliasWishes): Promise<string> {
-  const { code, wish, nodeId } = wishes;
+  const { named = "", invited, wish, nodeId } = wishes;
   const held = await heldAliases(db);
-  if (code.alias) {
-    if (!held.has(code.alias)) return code.alias;
-    if (code.uses === 1) throw aliasTaken(code.alias);
-    return firstFree(code.alias, held);
+  if (named !== "") {
+    if (held.has(named)) throw aliasTaken(named);
+    return named;
+  }
+  if (invited !== "") {
+    if (!held.has(invited)) return invited;
+    if (wishes.isForOne) throw aliasTaken(invited);
+    return firstFree(invited, held);
   }
   const promised = await promisedAliases(db, wishes);
   const isFree = (alias: string): boolean => !held.has(alias) && !promised.has(alias);
-  if (wish && isFree(parseAlias(wish))) return wish;
+  if (isAlias(wish) && isFree(wish)) return wish;
   const made = `node-${nodeId.slice(0, 4)}`;
   return isFree(made) ? made : firstFree(made, new Set([...held, ...promised]));
 }
@@ -42,16 +49,23 @@ async function heldAliases(db: StoreDb): Promise<ReadonlySet<string>> {
   return new Set(rows.map((row) => row.alias));
 }
 
-/** Aliases of invites that may still be used: a machine's wish must not take them away. */
-async function promisedAliases(db: StoreDb, wishes: AliasWishes): Promise<ReadonlySet<string>> {
-  const rows = await db
+/** Aliases of codes that may still be used, or whose machines wait: a machine's wish must not take them away. */
+async function promisedAliases(db: StoreDb, { now }: AliasWishes): Promise<ReadonlySet<string>> {
+  const codes = await db
     .selectFrom("join_codes")
     .select("alias")
     .where("alias", "!=", "")
     .where("uses_left", ">", 0)
-    .where("expires_at", ">", wishes.now)
+    .where("expires_at", ">", now)
     .execute();
-  return new Set(rows.map((row) => row.alias));
+  const requests = await db
+    .selectFrom("enrolment_requests")
+    .select("alias")
+    .where("alias", "!=", "")
+    .where("state", "=", "pending")
+    .where("expires_at", ">", now)
+    .execute();
+  return new Set([...codes, ...requests].map((row) => row.alias));
 }
 
 function firstFree(alias: string, taken: ReadonlySet<string>): string {

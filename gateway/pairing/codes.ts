@@ -105,7 +105,7 @@ function checkedTtl(ttlMs: number): number {
 }
 
 /** A profile by its name; `NOT_FOUND` with `details.field` = `profile` for one that does not exist. */
-function parseProfile(profile: string): NodeProfile {
+export function parseProfile(profile: string): NodeProfile {
   if (isNodeProfile(profile)) return profile;
   throw new Fault("NOT_FOUND", `there is no profile ${JSON.stringify(profile.slice(0, 64))}`, {
     details: { field: "profile" },
@@ -143,6 +143,16 @@ export async function takeUse(db: StoreDb, code: JoinCodesTable, now: number): P
     .executeTakeFirst();
   if (taken.numUpdatedRows === 1n) return;
   throw now >= code.expires_at && code.uses_left > 0 ? codeExpired(code, now) : codeUsed(code);
+}
+
+/** Gives a use back that came to nothing. */
+export async function giveBackUse(db: StoreDb, codeId: string): Promise<void> {
+  await db
+    .updateTable("join_codes")
+    .set((columns) => ({ uses_left: columns("uses_left", "+", 1) }))
+    .where("id", "=", codeId)
+    .whereRef("uses_left", "<", "uses")
+    .execute();
 }
 
 /** The fault of a code that nobody made. */

@@ -1,25 +1,36 @@
-import { randomBytes } from "node:crypto";
+import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { PairingEnrolRequest } from "../../shared/gen/fairlead/v1/pairing_pb.ts";
 import { joinSecretBytes } from "../../shared/identity/join-code.ts";
 import type { ProtocolWindow } from "../../shared/identity/protocol.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { Log } from "../../shared/log/log.ts";
 import { parseAlias } from "../../shared/names/alias.ts";
 import type { Store, StoreTransaction } from "../store/store.ts";
 import type { JoinCodesTable, NodesTable } from "../store/tables.ts";
+import { addNode, findNodeByKey, newNodeId, readmitNode, type Reported } from "./admit-node.ts";
+import { type Asked, askToEnrol } from "./ask-to-enrol.ts";
 import type { Authority } from "./authority.ts";
 import { readCertificateRequest, type RequestedKey } from "./certificate-request.ts";
 import { checkProtocol } from "./check-protocol.ts";
 import { chooseAlias } from "./choose-alias.ts";
 import { codeUnknown, findCode, takeUse } from "./codes.ts";
+import { closeAsAdmitted } from "./decide-enrolment.ts";
+import { gaveWayFault, pendingFault, rejectedFault, supersededFault } from "./enrolment-faults.ts";
+import { toContent } from "./enrolment-rows.ts";
+import type { EnrolmentLimits } from "./enrolments.ts";
+import type { HeldCalls } from "./held-calls.ts";
 import { issueNodeCertificate, type IssuedCertificate } from "./issue.ts";
 import { toNodeRecord } from "./node-rows.ts";
 import { revokedFault } from "./nodes-repository.ts";
 import type { NodeRecord } from "./nodes.ts";
+import type { RefusedJoins } from "./refused-joins.ts";
 import { toReportedText } from "./reported-text.ts";
+import type { CallSource } from "./source-address.ts";
 import type { WrongSecrets } from "./wrong-secrets.ts";
 
 const maxAttempts = 3;
+const maxHoldMs = 60_000;
 
 /** What enrolling needs of the gateway. */
 export interface EnrolDeps {
@@ -28,6 +39,10 @@ export interface EnrolDeps {
   readonly clock: Clock;
   readonly wrongSecrets: WrongSecrets;
   readonly protocol: ProtocolWindow;
+  readonly held: HeldCalls;
+  readonly refused: RefusedJoins;
+  readonly limits: EnrolmentLimits;
+  readonly log: Log;
 }
 
 /** A node with the certificate that it was just given. */
@@ -36,24 +51,47 @@ export interface Enrolled {
   readonly certificate: Uint8Array;
 }
 
+/** Who calls, and when the call is over. */
+export interface EnrolCall {
+  readonly from: CallSource;
+  readonly signal: AbortSignal;
+}
+
 /**
  * Makes a machine a node, or gives a machine that is one with this key its certificate again. The use of the code and
- * the node are one transaction, so a machine that never heard the answer asks again and costs no second use. Faults:
- * `JOIN_CODE_INVALID` (`details.reason`), `RATE_LIMITED` after too many wrong secrets of the address,
+ * the node are one transaction, so a machine that never heard the answer asks again and costs no second use. With a code
+ * that requires approval the machine is asked about first, and the call is kept while nobody has decided, as long as the
+ * machine allows. Faults: `ENROLMENT_PENDING`, `ENROLMENT_REJECTED`, `JOIN_CODE_INVALID` (`details.reason`),
+ * `RATE_LIMITED` after too many wrong secrets of the address, `LIMIT_REACHED` for a request that gave way to others,
  * `VERSION_UNSUPPORTED`, `INVALID_ARGUMENT`, `IDENTITY_REVOKED` for a key that was revoked, `ALREADY_EXISTS` when the
- * invite's alias was given away.
+ * code's alias was given away.
  */
 export async function enrol(
   deps: EnrolDeps,
   request: PairingEnrolRequest,
-  address: string,
+  call: EnrolCall,
 ): Promise<Enrolled> {
-  await requireSecret(deps, request.secret, address);
+  try {
+    return await enrolMachine(deps, request, call);
+  } catch (error) {
+    deps.refused.count(call.from.address, faultFromError(error));
+    throw error;
+  }
+}
+
+async function enrolMachine(
+  deps: EnrolDeps,
+  request: PairingEnrolRequest,
+  call: EnrolCall,
+): Promise<Enrolled> {
+  const code = await requireSecret(deps, request.secret, call.from.address);
   checkProtocol(deps.protocol, { min: request.protocolMin, max: request.protocolMax });
-  if (request.wishedAlias) parseAlias(request.wishedAlias);
+  // What waits for a person is shown as it came; what is admitted at once is an alias or nothing.
+  if (request.wishedAlias && code.require_approval === 0) parseAlias(request.wishedAlias);
   const key = await readCertificateRequest(request.certificateRequest);
+  await untilApproved(deps, { request, key, call });
   for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
-    const nodeId = (await findByKey(deps.store.db, key))?.id ?? newNodeId();
+    const nodeId = (await findNodeByKey(deps.store.db, key.digest))?.id ?? newNodeId();
     const now = deps.clock.now();
     // Signed before the transaction, which so never waits; what loses the race for the code is thrown away.
     const issued = await issueNodeCertificate(deps.authority, { id: nodeId, publicKey: key.publicKey, now });
@@ -64,12 +102,78 @@ export async function enrol(
 }
 
 /** Nothing is looked at, and nothing said, before the secret is one that this gateway made. */
-async function requireSecret(deps: EnrolDeps, secret: Uint8Array, address: string): Promise<void> {
+async function requireSecret(deps: EnrolDeps, secret: Uint8Array, address: string): Promise<JoinCodesTable> {
   deps.wrongSecrets.check(address);
   const code = secret.length === joinSecretBytes ? await findCode(deps.store.db, secret, "node") : undefined;
-  if (code) return;
+  if (code) return code;
   deps.wrongSecrets.count(address);
   throw codeUnknown();
+}
+
+interface Machine {
+  readonly request: PairingEnrolRequest;
+  readonly key: RequestedKey;
+  readonly call: EnrolCall;
+}
+
+/** Returns when nothing stands between the machine and its certificate; throws what does. */
+async function untilApproved(deps: EnrolDeps, machine: Machine): Promise<void> {
+  const { clock, held, limits, store } = deps;
+  const { call, request } = machine;
+  const giveUpAt = clock.now() + Math.min(request.waitMs, maxHoldMs);
+  for (;;) {
+    const asked = await store.transaction((db) => ask(db, machine, deps));
+    if (!asked || asked.row.state === "approved") return;
+    tell(deps, asked);
+    const { row } = asked;
+    if (row.state !== "pending") throw rejectedFault(row);
+    const leftMs = giveUpAt - clock.now();
+    if (leftMs <= 0) throw pendingFault(row);
+    const isOpen = async (): Promise<boolean> =>
+      (await store.db
+        .selectFrom("enrolment_requests")
+        .select("id")
+        .where("id", "=", row.id)
+        .where("state", "=", "pending")
+        .executeTakeFirst()) !== undefined;
+    const end = await held.hold(row.id, { timeoutMs: leftMs, signal: call.signal, isOpen });
+    if (end === "gave_way") throw gaveWayFault(row.id, limits.pendingRequestsPerAddress);
+    if (end === "superseded") throw supersededFault(row.id);
+    if (end !== "decided") throw pendingFault(row);
+  }
+}
+
+/** The machine's request, or undefined when it needs none. */
+async function ask(db: StoreTransaction, machine: Machine, deps: EnrolDeps): Promise<Asked | undefined> {
+  const { request, key, call } = machine;
+  const code = await requireCode(db, request);
+  const known = await findNodeByKey(db, key.digest);
+  if (known) requireNotRevoked(known);
+  if (code.require_approval === 0 || known?.code_id === code.id) return undefined;
+  return await askToEnrol(db, {
+    code,
+    content: toContent(request, { code, keyDigest: key.digest }),
+    continues: request.continuesRequest,
+    from: call.from,
+    gateway: deps.authority.pin,
+    limits: deps.limits,
+    now: deps.clock.now(),
+  });
+}
+
+/** Says what is new, to the log and to the calls of those who had to give way. */
+function tell({ held, log }: EnrolDeps, asked: Asked): void {
+  const { row, superseded, gaveWay } = asked;
+  if (superseded !== undefined) held.end(superseded, "superseded");
+  for (const id of gaveWay) held.end(id, "gave_way");
+  if (!asked.isNew) return;
+  log.info("enrolment requested", {
+    requestId: row.id,
+    address: row.address,
+    hostName: row.host_name,
+    wishedName: row.wished_name,
+    ...(superseded === undefined ? {} : { insteadOf: superseded }),
+  });
 }
 
 interface Admission {
@@ -80,72 +184,58 @@ interface Admission {
   readonly now: number;
 }
 
-/** The node, or undefined when the same machine asked twice at once and the other call has made another id of it. */
+/** The node, or undefined when things changed meanwhile and have to be looked at again. */
 async function admit(db: StoreTransaction, admission: Admission): Promise<NodeRecord | undefined> {
-  const code = await findCode(db, admission.request.secret, "node");
+  const { request, key, nodeId, issued, now } = admission;
+  const code = await requireCode(db, request);
+  const known = await findNodeByKey(db, key.digest);
+  if (known) requireNotRevoked(known);
+  if (known && known.id !== nodeId) return undefined;
+  if (code.require_approval === 1 && !known) return undefined;
+  if (known?.code_id !== code.id && code.require_approval === 0) await takeUse(db, code, now);
+  const reported = reportedBy(request);
+  const node = known
+    ? await readmitNode(db, known, {
+        ...reported,
+        code_id: code.id,
+        certificate_expires_at: issued.expiresAt,
+      })
+    : await addNode(db, {
+        ...reported,
+        id: nodeId,
+        alias: await chooseAlias(db, {
+          invited: code.alias,
+          isForOne: code.uses === 1,
+          wish: request.wishedAlias,
+          nodeId,
+          now,
+        }),
+        labels_json: code.labels_json,
+        profile: code.profile,
+        note: code.note,
+        key_digest: key.digest,
+        code_id: code.id,
+        paired_at: now,
+        certificate_expires_at: issued.expiresAt,
+      });
+  await closeAsAdmitted(db, { id: node.id, keyDigest: key.digest }, now);
+  return node;
+}
+
+async function requireCode(db: StoreTransaction, request: PairingEnrolRequest): Promise<JoinCodesTable> {
+  const code = await findCode(db, request.secret, "node");
   if (!code) throw codeUnknown();
-  const known = await findByKey(db, admission.key);
-  if (known && known.revoked_at !== null) throw revokedFault(toNodeRecord(known));
-  if (known && known.id !== admission.nodeId) return undefined;
-  if (known?.code_id !== code.id) await takeUse(db, code, admission.now);
-  return known ? await readmit(db, known, { ...admission, code }) : await add(db, { ...admission, code });
+  return code;
 }
 
-type AdmissionByCode = Admission & { readonly code: JoinCodesTable };
-
-/** Alias, labels and profile are the administrator's and stay; what the machine says about itself is written anew. */
-async function readmit(
-  db: StoreTransaction,
-  known: NodesTable,
-  admission: AdmissionByCode,
-): Promise<NodeRecord> {
-  const changes = {
-    ...reported(admission.request),
-    code_id: admission.code.id,
-    certificate_expires_at: admission.issued.expiresAt,
-  };
-  await db.updateTable("nodes").set(changes).where("id", "=", known.id).execute();
-  return toNodeRecord({ ...known, ...changes });
+function requireNotRevoked(known: NodesTable): void {
+  if (known.revoked_at !== null) throw revokedFault(toNodeRecord(known));
 }
 
-async function add(db: StoreTransaction, admission: AdmissionByCode): Promise<NodeRecord> {
-  const { code, nodeId, now, request } = admission;
-  const row: NodesTable = {
-    id: nodeId,
-    alias: await chooseAlias(db, { code, wish: request.wishedAlias, nodeId, now }),
-    labels_json: code.labels_json,
-    profile: code.profile,
-    key_digest: admission.key.digest,
-    code_id: code.id,
-    paired_at: now,
-    certificate_expires_at: admission.issued.expiresAt,
-    revoked_at: null,
-    note: code.note,
-    ...reported(request),
-  };
-  await db.insertInto("nodes").values(row).execute();
-  return toNodeRecord(row);
-}
-
-function reported(
-  request: PairingEnrolRequest,
-): Pick<NodesTable, "host_name" | "platform" | "agent_version"> {
+function reportedBy(request: PairingEnrolRequest): Reported {
   return {
     host_name: toReportedText(request.hostName),
     platform: toReportedText(request.platform),
     agent_version: toReportedText(request.agentVersion),
   };
-}
-
-async function findByKey(
-  db: StoreTransaction | Store["db"],
-  key: RequestedKey,
-): Promise<NodesTable | undefined> {
-  return await db.selectFrom("nodes").selectAll().where("key_digest", "=", key.digest).executeTakeFirst();
-}
-
-/** 80 random bits; the first digit is a decimal one, so that no id is ever an alias. */
-function newNodeId(): string {
-  const [first = 0, ...rest] = randomBytes(11);
-  return `${first % 10}${Buffer.from(rest).toString("hex").slice(0, 19)}`;
 }

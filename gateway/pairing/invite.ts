@@ -13,6 +13,8 @@ export interface Invite {
   /** When it ends, in milliseconds since 1970. */
   readonly expiresMs: number;
   readonly uses: number;
+  /** Whether its machines wait for an administrator. */
+  readonly requireApproval: boolean;
   /** What the operator should know first. */
   readonly warnings: readonly string[];
 }
@@ -33,13 +35,14 @@ export async function createInvite(deps: InviteDeps, request: InviteRequest): Pr
   const carried = { purpose: "node", addresses, pin: deps.pin } as const;
   // Tried before anything is kept: an address that no code can carry makes no code.
   formatJoinCode({ ...carried, secret: new Uint8Array(16) });
-  const { secret, expiresAt, uses } = await createCode(deps.db, request, deps.now);
+  const { secret, expiresAt, uses, requireApproval } = await createCode(deps.db, request, deps.now);
   const code = formatJoinCode({ ...carried, secret });
   return {
     code,
     command: `fairlead node join ${code}`,
     expiresMs: expiresAt,
     uses,
+    requireApproval,
     warnings: warningsFor(deps.addresses),
   };
 }

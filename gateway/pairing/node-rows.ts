@@ -9,13 +9,19 @@ export function isNodeProfile(text: string): text is NodeProfile {
   return nodeProfiles.some((profile) => profile === text);
 }
 
-/** A row as the other rooms see it. A profile that this version does not know is the narrowest. */
+/** A profile as the store keeps it; one that this version does not know is the narrowest. */
+export function toProfile(text: string): NodeProfile {
+  return isNodeProfile(text) ? text : "read";
+}
+
+/** A row as the other rooms see it. */
 export function toNodeRecord(row: NodesTable): NodeRecord {
   return {
     id: row.id,
     alias: row.alias,
     labels: readLabels(row.labels_json),
-    profile: isNodeProfile(row.profile) ? row.profile : "read",
+    profile: toProfile(row.profile),
+    note: row.note,
     keyDigest: row.key_digest,
     pairedAt: row.paired_at,
     certificateExpiresAt: row.certificate_expires_at,
@@ -26,7 +32,7 @@ export function toNodeRecord(row: NodesTable): NodeRecord {
 }
 
 /** Labels as the store keeps them. */
-function readLabels(json: string): Readonly<Record<string, string>> {
+export function readLabels(json: string): Readonly<Record<string, string>> {
   const labels: unknown = JSON.parse(json);
   if (typeof labels !== "object" || labels === null) return {};
   return Object.fromEntries(

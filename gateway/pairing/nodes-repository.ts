@@ -4,9 +4,11 @@ import { parseAlias } from "../../shared/names/alias.ts";
 import { isUniqueViolation } from "../store/fault-from-sqlite.ts";
 import type { Store, StoreDb } from "../store/store.ts";
 import type { NodesTable } from "../store/tables.ts";
+import { parseLabels } from "./labels.ts";
 import { nearestName } from "./nearest.ts";
 import { toNodeRecord } from "./node-rows.ts";
-import type { NodeRecord, Nodes } from "./nodes.ts";
+import type { LabelChange, NodeRecord, Nodes } from "./nodes.ts";
+import { parseNote } from "./note.ts";
 
 const minPrefixLength = 6;
 const maxCandidates = 10;
@@ -18,6 +20,8 @@ export function createNodes(store: Store, clock: Clock): Nodes {
     find: (id) => findNode(store.db, id),
     resolve: (reference) => resolveNode(store.db, reference),
     rename: (id, alias) => renameNode(store, { id, alias }),
+    label: (id, change) => labelNode(store, { id, change }),
+    note: (id, note) => noteNode(store, { id, note }),
     revoke: (id) => revokeNode(store, { id, now: clock.now() }),
   };
 }
@@ -117,6 +121,34 @@ async function renameNode(
     if (isUniqueViolation(error)) throw aliasTaken(alias);
     throw error;
   }
+}
+
+async function labelNode(
+  store: Store,
+  wanted: { readonly id: string; readonly change: LabelChange },
+): Promise<NodeRecord> {
+  return await store.transaction(async (db) => {
+    const node = await getNode(db, wanted.id);
+    if (node.revokedAt !== undefined) throw revokedFault(node);
+    const removed = new Set(wanted.change.remove);
+    const kept = Object.entries(node.labels).filter(([name]) => !removed.has(name));
+    const labels = parseLabels({ ...Object.fromEntries(kept), ...wanted.change.set });
+    await db
+      .updateTable("nodes")
+      .set({ labels_json: JSON.stringify(labels) })
+      .where("id", "=", node.id)
+      .execute();
+    return { ...node, labels };
+  });
+}
+
+async function noteNode(
+  store: Store,
+  wanted: { readonly id: string; readonly note: string },
+): Promise<NodeRecord> {
+  const note = parseNote(wanted.note);
+  await store.db.updateTable("nodes").set({ note }).where("id", "=", wanted.id).execute();
+  return await getNode(store.db, wanted.id);
 }
 
 /** What whoever wants an alias gets that another node has. */

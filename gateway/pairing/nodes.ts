@@ -8,17 +8,26 @@ export interface NodeRecord {
   readonly alias: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly profile: NodeProfile;
+  /** What an administrator wrote down about it; empty: nothing. */
+  readonly note: string;
   /** `sha256:` digest of the public key's SubjectPublicKeyInfo. */
   readonly keyDigest: string;
   /** When it was paired, in milliseconds since 1970. */
   readonly pairedAt: number;
-  /** When its present certificate ends, in milliseconds since 1970. */
+  /** When its present certificate ends, in milliseconds since 1970; 0: it was admitted and has not fetched one yet. */
   readonly certificateExpiresAt: number;
   /** When it was revoked, in milliseconds since 1970. */
   readonly revokedAt: number | undefined;
   /** As the machine said when it enrolled; for people. */
   readonly hostName: string;
   readonly platform: string;
+}
+
+/** What becomes of a node's labels; the others stay. */
+export interface LabelChange {
+  readonly set: Readonly<Record<string, string>>;
+  /** Names of labels to remove. */
+  readonly remove: readonly string[];
 }
 
 /** The fleet as the store holds it. */
@@ -34,6 +43,10 @@ export interface Nodes {
   resolve(reference: string): Promise<NodeRecord>;
   /** Gives another alias; `ALREADY_EXISTS` when it is taken. */
   rename(id: string, alias: string): Promise<NodeRecord>;
+  /** Sets and removes labels; `INVALID_ARGUMENT` with `details.field` = `label`. Of two at once none is lost. */
+  label(id: string, change: LabelChange): Promise<NodeRecord>;
+  /** Writes its note, one line; empty: none. */
+  note(id: string, note: string): Promise<NodeRecord>;
   /** Marks it revoked, for ever; says whether it was before. */
   revoke(id: string): Promise<{ readonly node: NodeRecord; readonly already: boolean }>;
 }

@@ -7,6 +7,7 @@ import { identifyNode, type IdentifiedNode } from "./identify.ts";
 import { issueNodeCertificate, type IssuedCertificate } from "./issue.ts";
 import { revokedFault } from "./nodes-repository.ts";
 import type { NodeRecord, Nodes } from "./nodes.ts";
+import { sourceOf } from "./source-address.ts";
 
 /** What the service needs. */
 export interface PairingServiceDeps extends EnrolDeps {
@@ -20,7 +21,10 @@ export function createPairingService(deps: PairingServiceDeps): ServedService {
   const certificate = (): Uint8Array => new Uint8Array(deps.authority.certificate.raw);
   return serve(Pairing, {
     enrol: async (request, context) => {
-      const enrolled = await enrol(deps, request, addressOf(context));
+      const enrolled = await enrol(deps, request, {
+        from: sourceOf(context.peer.address),
+        signal: context.signal,
+      });
       return {
         nodeId: enrolled.node.id,
         alias: enrolled.node.alias,
@@ -44,11 +48,6 @@ export function createPairingService(deps: PairingServiceDeps): ServedService {
 
 function identify(deps: PairingServiceDeps, context: CallContext): Promise<IdentifiedNode> {
   return identifyNode(deps, context.peer.certificate);
-}
-
-/** The address without its port: one machine counts as one, however many connections it makes. */
-function addressOf(context: CallContext): string {
-  return context.peer.address.replace(/:\d+$/, "");
 }
 
 /** A certificate for the same key alone. The node's row says until when, and a revocation that came first wins. */

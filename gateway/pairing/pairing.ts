@@ -2,16 +2,21 @@ import type { Pin } from "../../shared/identity/pin.ts";
 import { protocolWindow, type ProtocolWindow } from "../../shared/identity/protocol.ts";
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import { Scope } from "../../shared/lifetime/scope.ts";
+import { silentLog, type Log } from "../../shared/log/log.ts";
 import type { ServedService } from "../../shared/rpc/service.ts";
 import type { Store } from "../store/store.ts";
 import { openAuthority } from "./authority.ts";
 import type { InviteRequest } from "./codes.ts";
+import { enrolmentLimits, type EnrolmentLimits, type Enrolments } from "./enrolments.ts";
+import { createHeldCalls } from "./held-calls.ts";
 import { identifyNode } from "./identify.ts";
 import { createInvite, type Invite } from "./invite.ts";
 import { createNodes } from "./nodes-repository.ts";
 import type { NodeRecord, Nodes } from "./nodes.ts";
 import { createPairingService } from "./pairing-service.ts";
+import { createRefusedJoins } from "./refused-joins.ts";
 import { keepServerCertificate, openServerCertificate, type ServerTls } from "./server-certificate.ts";
+import { createEnrolments } from "./stored-enrolments.ts";
 import { createWrongSecrets } from "./wrong-secrets.ts";
 
 /** What `createPairing` takes. */
@@ -29,6 +34,9 @@ export interface PairingOptions {
   readonly onLeft?: (node: NodeRecord) => Promise<void>;
   /** Gets the server certificate that takes the place of one that would soon end; show it to connections to come. */
   readonly onServerCertificate?: (tls: ServerTls) => void;
+  /** Those that are not said have their defaults. */
+  readonly limits?: Partial<EnrolmentLimits> & { readonly wrongSecretsPerMinute?: number };
+  readonly log?: Log;
   readonly clock?: Clock;
 }
 
@@ -39,6 +47,8 @@ export interface GatewayPairing extends AsyncDisposable {
   /** What the TLS port shows and whom it believes. */
   readonly tls: ServerTls;
   readonly nodes: Nodes;
+  /** Machines that wait to be admitted. */
+  readonly enrolments: Enrolments;
   /** `Pairing`, for the TLS port. */
   readonly service: ServedService;
   /** Makes a join code. */
@@ -66,12 +76,19 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
       signal,
     ),
   );
-  const service = createPairingService({
+  const asking = {
     store,
-    authority,
     clock,
+    held: createHeldCalls(clock),
+    refused: createRefusedJoins(clock),
+    log: options.log ?? silentLog,
+  };
+  const service = createPairingService({
+    ...asking,
+    authority,
     nodes,
-    wrongSecrets: createWrongSecrets(clock),
+    limits: { ...enrolmentLimits, ...options.limits },
+    wrongSecrets: createWrongSecrets(clock, options.limits?.wrongSecretsPerMinute),
     protocol: options.protocol ?? protocolWindow,
     // The node is revoked already; a link that will not end must not take the rest of pairing with it.
     onLeft: (node) => scope.spawn("leave", async () => await options.onLeft?.(node).catch(() => undefined)),
@@ -80,6 +97,7 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
     pin: authority.pin,
     tls,
     nodes,
+    enrolments: createEnrolments(asking),
     service,
     invite: (request) =>
       createInvite(

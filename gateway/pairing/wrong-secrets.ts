@@ -1,8 +1,8 @@
 import { Fault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 
-/** Most wrong secrets from one address within a minute. */
-const maxWrongSecrets = 100;
+/** Most wrong secrets from one address within a minute, when nothing else is said. */
+const defaultWrongSecrets = 100;
 const windowMs = 60_000;
 const maxAddresses = 10_000;
 
@@ -20,7 +20,10 @@ interface Window {
 }
 
 /** Counters that begin empty. They hold at most 10,000 addresses; the one counted longest ago gives way. */
-export function createWrongSecrets(clock: Clock): WrongSecrets {
+export function createWrongSecrets(
+  clock: Clock,
+  maxWrongSecrets: number = defaultWrongSecrets,
+): WrongSecrets {
   const windows = new Map<string, Window>();
   const current = (address: string): Window => {
     const found = windows.get(address);

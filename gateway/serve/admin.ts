@@ -10,8 +10,10 @@ import type {
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Approval } from "../approvals/approvals.ts";
 import type { Links } from "../link/links.ts";
+import type { Enrolments } from "../pairing/enrolments.ts";
 import type { NodeProfile, NodeRecord, Nodes } from "../pairing/nodes.ts";
 import type { TokenRecord } from "../sessions/tokens.ts";
+import { enrolmentMethods } from "./enrolments.ts";
 import { type Published, toNodeSummary } from "./node-summary.ts";
 
 /** A join code that was made. */
@@ -20,6 +22,7 @@ export interface MadeInvite {
   readonly command: string;
   readonly expiresMs: number;
   readonly uses: number;
+  readonly requireApproval: boolean;
   readonly warnings: readonly string[];
 }
 
@@ -33,7 +36,10 @@ export interface AdminFaceOptions {
     readonly profile?: NodeProfile;
     readonly ttlMs?: number;
     readonly uses?: number;
+    readonly requireApproval?: boolean;
+    readonly note?: string;
   }) => Promise<MadeInvite>;
+  readonly enrolments: Enrolments;
   /** What a node publishes now. */
   readonly published: (nodeId: string) => Published;
   /** Tells the catalogues that a node's names begin with another alias now. */
@@ -58,7 +64,15 @@ export interface AdminFaceOptions {
 
 /** The service that administrators call. Whoever serves it has checked who they are. */
 export function createAdminFace(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {
-  return { ...nodeMethods(options), ...tokenMethods(options), ...approvalMethods(options) };
+  return {
+    ...nodeMethods(options),
+    ...enrolmentMethods({
+      enrolments: options.enrolments,
+      summary: (node) => summary(options, node),
+    }),
+    ...tokenMethods(options),
+    ...approvalMethods(options),
+  };
 }
 
 function summary(options: AdminFaceOptions, node: NodeRecord): MessageInitShape<typeof NodeSummarySchema> {
@@ -76,6 +90,8 @@ function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Ad
         ...(request.ttlMs === 0n ? {} : { ttlMs: Number(request.ttlMs) }),
         ...(request.uses === undefined ? {} : { uses: request.uses }),
         labels: request.labels,
+        requireApproval: request.requireApproval,
+        note: request.note,
       });
       return { ...made, expiresMs: BigInt(made.expiresMs), warnings: [...made.warnings] };
     },
@@ -101,6 +117,15 @@ function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Ad
       const node = await nodes.rename(found.id, request.alias);
       await options.renamed(node.id);
       return { node: summary(options, node) };
+    },
+    labelNode: async (request) => {
+      const found = await nodes.resolve(request.node);
+      const node = await nodes.label(found.id, { set: request.set, remove: request.remove });
+      return { node: summary(options, node) };
+    },
+    noteNode: async (request) => {
+      const found = await nodes.resolve(request.node);
+      return { node: summary(options, await nodes.note(found.id, request.note)) };
     },
   };
 }

@@ -49,6 +49,7 @@ export function toNodeSummary(
     generation: BigInt(presence.generation),
     address: presence.address,
     containment: published.containment,
+    note: node.note,
     problems: published.refused.map(({ kind, name, fault }) => ({ kind, name, fault: toWireFault(fault) })),
   };
 }

@@ -11,7 +11,8 @@ import { type ExecMode, nodeConfigFile, readNodeSettings } from "../config/node-
 import { readNodeStatus } from "../config/status-file.ts";
 import { assertExportable } from "./check-folder.ts";
 import { holdHome } from "./hold-home.ts";
-import { runAgent, runOptions } from "./run-agent.ts";
+import { startJoinReport } from "./join-report.ts";
+import { loadAgent, runAgent, runOptions } from "./run-agent.ts";
 
 const execModes: readonly ExecMode[] = ["allow-list", "ask", "full"];
 const codeMaxBytes = 8_192;
@@ -36,18 +37,25 @@ export const join: CommandModule = {
     using _ = await holdHome(runtime, "fairlead node join");
     const wishedAlias = input.text("name");
     const { joinGateway } = await import("../pairing/join.ts");
+    const existing = await chooseExisting(input, runtime);
+    const report = await startJoinReport(runtime, existing);
     const joined = await joinGateway({
       code: await readCode(input, runtime),
       dir: runtime.home.nodeDir,
       ...(wishedAlias === undefined ? {} : { wishedAlias }),
       workspaces: names,
-      existing: await chooseExisting(input, runtime),
+      existing,
       hostName: hostname(),
       platform: process.platform,
       agentVersion: runtime.version,
       clock: runtime.clock,
       signal: runtime.signal,
-    });
+      continues: report.continues,
+      onWait: async (wait) => {
+        await report.onWait(wait);
+        loadAgent().catch(() => undefined);
+      },
+    }).catch(report.failed);
     await addExports(nodeConfigFile(runtime.home), { workspaces, exec });
     const { nodeId, alias } = joined.identity;
     const { profile, wishKept } = joined;
@@ -69,6 +77,7 @@ async function chooseExisting(
 ): Promise<"refuse" | "same_key" | "new_key"> {
   if (input.flag("new-identity")) return "new_key";
   const status = await readNodeStatus(runtime.home.nodeDir);
+  if (status?.joinsAs !== undefined) return status.joinsAs;
   if (status?.state !== "offline" || status.retryable) return "refuse";
   if (status.code === "IDENTITY_UNKNOWN" || status.code === "IDENTITY_EXPIRED") return "same_key";
   if (status.code !== "IDENTITY_REVOKED") return "refuse";

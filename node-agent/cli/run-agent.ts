@@ -4,6 +4,7 @@ import { createCommandLog } from "../../shared/terminal/command-log.ts";
 import type { OptionSpec } from "../../shared/terminal/command.ts";
 import { untilStopped } from "../../shared/terminal/interruption.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
+import type * as AgentModule from "../agent.ts";
 import { readNodeSettings } from "../config/node-settings.ts";
 import { loadIdentity } from "../pairing/identity.ts";
 
@@ -11,6 +12,11 @@ import { loadIdentity } from "../pairing/identity.ts";
 export const runOptions: readonly OptionSpec[] = [
   { flags: "--until-stdin-ends", text: "stop when standard input ends, for a program that starts this one" },
 ];
+
+/** Loads all of this side, which no other command needs; a join does it while it waits for a person. */
+export function loadAgent(): Promise<typeof AgentModule> {
+  return import("../agent.ts");
+}
 
 /**
  * Runs the agent until it is stopped or its identity has ended; prints `ready` once its link is up and published. The
@@ -21,8 +27,7 @@ export async function runAgent(input: CommandInput, runtime: Runtime): Promise<n
   const settings = await readSettings();
   await loadIdentity(runtime.home.nodeDir);
   const log = createCommandLog(runtime);
-  // The one command that needs all of this side.
-  const { startAgent } = await import("../agent.ts");
+  const { startAgent } = await loadAgent();
   await using agent = await startAgent(settings, {
     clock: runtime.clock,
     log,

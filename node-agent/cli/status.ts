@@ -38,6 +38,7 @@ function toShown(written: ReadNodeStatus | undefined): Shown {
     const { code, retryable, nextStep, reason } = written;
     return { state: code, exit: retryable ? offline : exitStatus(code), nextStep, reason, written };
   }
+  if (written?.state === "waiting_for_approval") return toWaiting(written);
   if (!written?.isAlive) {
     return {
       state: "offline",
@@ -51,8 +52,22 @@ function toShown(written: ReadNodeStatus | undefined): Shown {
   return { state, exit: state === "online" ? 0 : offline, nextStep, reason, written };
 }
 
+/** The gateway keeps the request whether or not the machine waits for the answer. */
+function toWaiting(written: ReadNodeStatus): Shown {
+  const { state, nextStep } = written;
+  return {
+    state,
+    exit: exitStatus("ENROLMENT_PENDING"),
+    nextStep: written.isAlive ? nextStep : `${nextStep}, and here fairlead node join CODE with the same code`,
+    reason: written.isAlive ? written.reason : "join_not_running",
+    written,
+  };
+}
+
+const others: ReadonlySet<string> = new Set(["PIN_MISMATCH", "JOIN_CODE_INVALID"]);
+
 function isIdentityCode(code: string): boolean {
-  return code.startsWith("IDENTITY_") || code.startsWith("ENROLMENT_") || code === "PIN_MISMATCH";
+  return code.startsWith("IDENTITY_") || code.startsWith("ENROLMENT_") || others.has(code);
 }
 
 function toJson({ state, reason, nextStep, written }: Shown, identity: NodeIdentity | undefined): JsonValue {
@@ -63,6 +78,8 @@ function toJson({ state, reason, nextStep, written }: Shown, identity: NodeIdent
     code: written?.code || null,
     message: written?.message ?? "",
     nextStep,
+    requestId: written?.requestId ?? null,
+    comparisonCode: written?.comparisonCode ?? null,
     attempts: written?.attempts ?? 0,
     lastAttemptAt: toTime(written?.lastAttemptMs ?? 0),
     nextAttemptAt: written?.isAlive ? toTime(written.nextAttemptMs) : null,
@@ -88,7 +105,9 @@ function toLines(
     `reason: ${toWords(reason)}`,
   ];
   if (written?.message) lines.push(`cause: ${written.message} (${written.code})`);
-  if (written?.isAlive && state !== "online") {
+  if (written?.requestId !== undefined) lines.push(`request: ${written.requestId}`);
+  if (written?.comparisonCode !== undefined) lines.push(`comparison code: ${written.comparisonCode}`);
+  if (written?.isAlive && state !== "online" && state !== "waiting_for_approval") {
     const next = toTime(written.nextAttemptMs);
     lines.push(`attempts: ${written.attempts}${next === null ? "" : `, the next at ${next}`}`);
   }

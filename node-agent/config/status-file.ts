@@ -4,10 +4,20 @@ import { isFaultCode } from "../../shared/fault/codes.ts";
 import { readPrivateFile, removePrivate, writePrivateFile } from "../../shared/identity/private-files.ts";
 import { isProcessAlive, ownProcessMark } from "../../shared/process/process-mark.ts";
 
-/** What a running agent says of itself in `status.json`. */
+const states = [
+  "waiting_for_approval",
+  "connecting",
+  "online",
+  "reconnecting",
+  "offline",
+  "draining",
+  "stopped",
+] as const;
+
+/** What a running agent, or a join that waits, says of itself in `status.json`. */
 export interface NodeStatus {
-  /** `connecting`, `online`, `reconnecting`, `offline`, `draining` or `stopped`. */
-  readonly state: "connecting" | "online" | "reconnecting" | "offline" | "draining" | "stopped";
+  /** How the link is; or `waiting_for_approval`: a join waits for an administrator. */
+  readonly state: (typeof states)[number];
   /** Since when, in milliseconds since 1970. */
   readonly sinceMs: number;
   /** A `snake_case` word. */
@@ -32,6 +42,12 @@ export interface NodeStatus {
   readonly version: string;
   /** Mistakes in the configuration file that the agent does not follow; empty when it follows it. */
   readonly configProblem: string;
+  /** The enrolment request that a join waits under. */
+  readonly requestId?: string | undefined;
+  /** What the gateway shows for it too. */
+  readonly comparisonCode?: string | undefined;
+  /** What that join does with the identity that is there. */
+  readonly joinsAs?: "same_key" | "new_key" | undefined;
 }
 
 /** A status file as it was read. */
@@ -46,7 +62,7 @@ const time = z.number().int().min(0);
 const statusSchema = z.object({
   pid: z.number().int().min(1),
   began: z.string(),
-  state: z.enum(["connecting", "online", "reconnecting", "offline", "draining", "stopped"]),
+  state: z.enum(states),
   sinceMs: time,
   reason: z.string(),
   code: z.string().refine((code) => code === "" || isFaultCode(code)),
@@ -59,6 +75,9 @@ const statusSchema = z.object({
   address: z.string(),
   version: z.string(),
   configProblem: z.string(),
+  requestId: z.string().optional(),
+  comparisonCode: z.string().optional(),
+  joinsAs: z.enum(["same_key", "new_key"]).optional(),
 });
 
 /** Writes the status of this process, whole. The agent calls it at each change, one call at a time. */
@@ -72,7 +91,7 @@ export async function writeNodeStatus(nodeDir: string, status: NodeStatus): Prom
   await writePrivateFile(statusFile(nodeDir), `${text}\n`);
 }
 
-/** Reads the status; undefined when no agent has ever written one, or what stands there is none. */
+/** Reads the status; undefined when nobody has ever written one, or what stands there is none. */
 export async function readNodeStatus(nodeDir: string): Promise<ReadNodeStatus | undefined> {
   const file = await readPrivateFile(statusFile(nodeDir));
   if (!file) return undefined;

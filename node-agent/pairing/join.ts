@@ -7,7 +7,7 @@ import { Pairing, type PairingEnrolResponse } from "../../shared/gen/fairlead/v1
 import { parseJoinCode, type JoinCode } from "../../shared/identity/join-code.ts";
 import { createCertificateRequest, createKeyPem, publicKeyOf } from "../../shared/identity/keys.ts";
 import { nodeIdOf, tryReadCertificate } from "../../shared/identity/node-name.ts";
-import { pinOfCertificate } from "../../shared/identity/pin.ts";
+import { pinOfCertificate, pinOfPublicKey } from "../../shared/identity/pin.ts";
 import {
   makePrivateFolder,
   readPrivateFile,
@@ -27,6 +27,7 @@ import {
   saveIdentity,
   type NodeIdentity,
 } from "./identity.ts";
+import { waitForApproval, type ApprovalWait } from "./wait-for-approval.ts";
 
 /** What `joinGateway` takes. */
 export interface JoinOptions {
@@ -51,6 +52,10 @@ export interface JoinOptions {
    * `new_key` to become another node.
    */
   readonly existing?: "refuse" | "same_key" | "new_key";
+  /** The request under which a join of this home waited before; empty: none. */
+  readonly continues?: string;
+  /** Hears how the wait for an administrator goes, when the code requires one; awaited before the wait goes on. */
+  readonly onWait?: (wait: ApprovalWait) => Promise<void>;
   readonly clock?: Clock;
   readonly signal?: AbortSignal;
 }
@@ -84,8 +89,9 @@ const refusals: ReadonlySet<FaultCode> = new Set([
 /**
  * Redeems a code: makes the machine's key, enrols at the first address that answers with the pinned key, and saves the
  * identity as a whole. Nothing is sent to a peer with another key. A join that was cut off anywhere is repeated with the
- * same code and costs no second use. Faults: `INVALID_ARGUMENT` (code, alias), `ALREADY_EXISTS`, `GATEWAY_UNREACHABLE`
- * with the cause of each address in the details, `PIN_MISMATCH`, and those of the gateway.
+ * same code and costs no second use. With a code that requires approval it waits until an administrator decides, or the
+ * signal aborts. Faults: `INVALID_ARGUMENT` (code, alias), `ALREADY_EXISTS`, `GATEWAY_UNREACHABLE` with the cause of each
+ * address in the details, `PIN_MISMATCH`, `ENROLMENT_REJECTED`, and those of the gateway.
  */
 export async function joinGateway(options: JoinOptions): Promise<JoinOutcome> {
   const code = parseJoinCode(options.code);
@@ -166,7 +172,16 @@ async function enrolKey(
   { keyPem, isFresh }: JoiningKey,
 ): Promise<PairingEnrolResponse> {
   try {
-    return await enrolAnywhere(code, { ...options, request: await createCertificateRequest(keyPem) });
+    const request = await createCertificateRequest(keyPem);
+    const { clock = systemClock, onWait, signal } = options;
+    return await waitForApproval({
+      ask: (waitMs) => enrolAnywhere(code, { ...options, request, waitMs }),
+      gateway: code.pin,
+      machine: pinOfPublicKey(publicKeyOf(keyPem)),
+      clock,
+      onWait,
+      signal,
+    });
   } catch (error) {
     const isOver = isFault(error) && isFresh && refusals.has(error.code);
     // A key that was revoked is good for nothing, and a join that was refused leaves nothing.
@@ -178,6 +193,8 @@ async function enrolKey(
 type Attempt = JoinOptions & {
   /** The certificate request, DER. */
   readonly request: Uint8Array;
+  /** How long the gateway may keep the call, in milliseconds. */
+  readonly waitMs: number;
 };
 
 async function enrolAnywhere(code: JoinCode, attempt: Attempt): Promise<PairingEnrolResponse> {
@@ -240,8 +257,13 @@ async function enrolAt(
       workspaces: [...(attempt.workspaces ?? [])],
       protocolMin: protocol.min,
       protocolMax: protocol.max,
+      waitMs: attempt.waitMs,
+      continuesRequest: attempt.continues ?? "",
     },
-    { deadlineMs: attempt.connectTimeoutMs + answerTimeoutMs, ...(signal ? { signal } : {}) },
+    {
+      deadlineMs: attempt.connectTimeoutMs + attempt.waitMs + answerTimeoutMs,
+      ...(signal ? { signal } : {}),
+    },
   );
 }
 

@@ -122,6 +122,7 @@ proves(
       command: expect.stringMatching(/^fairlead node join flj_\S+$/),
       expiresAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       uses: 1,
+      requireApproval: false,
       warnings: expect.any(Array),
     });
     const printed = await gateway.cli(["invite", "--name", "pasted-two"]);

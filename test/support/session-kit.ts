@@ -229,6 +229,7 @@ function toRecord(alias: string, profile: NodeProfile): NodeRecord {
     alias,
     labels: {},
     profile,
+    note: "",
     keyDigest: "",
     pairedAt: 0,
     certificateExpiresAt: 0,

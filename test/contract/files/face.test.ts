@@ -26,6 +26,7 @@ const node: NodeRecord = {
   alias: "devbox",
   labels: {},
   profile: "work",
+  note: "",
   keyDigest: "",
   pairedAt: 0,
   certificateExpiresAt: 0,

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/admin.proto.
  */
 export const file_fairlead_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEi2AEKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCBwoFX3VzZXMibgoZQWRtaW5DcmVhdGVJbnZpdGVSZXNwb25zZRIMCgRjb2RlGAEgASgJEg8KB2NvbW1hbmQYAiABKAkSEgoKZXhwaXJlc19tcxgDIAEoAxIMCgR1c2VzGAQgASgNEhAKCHdhcm5pbmdzGAUgAygJIocECgtOb2RlU3VtbWFyeRIKCgJpZBgBIAEoCRINCgVhbGlhcxgCIAEoCRINCgVzdGF0ZRgDIAEoCRIQCghzaW5jZV9tcxgEIAEoAxIOCgZyZWFzb24YBSABKAkSEQoJbmV4dF9zdGVwGAYgASgJEhUKDWFnZW50X3ZlcnNpb24YByABKAkSEAoIcGxhdGZvcm0YCCABKAkSEQoJaG9zdF9uYW1lGAkgASgJEjQKBmxhYmVscxgKIAMoCzIkLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYCyABKAkSEgoKd29ya3NwYWNlcxgMIAMoCRINCgV0b29scxgNIAEoDRIOCgZza2lsbHMYDiABKA0SHgoWY2VydGlmaWNhdGVfZXhwaXJlc19tcxgPIAEoAxIUCgxsYXN0X3NlZW5fbXMYECABKAMSEQoJcGFpcmVkX21zGBEgASgDEhIKCmdlbmVyYXRpb24YEiABKAQSDwoHYWRkcmVzcxgTIAEoCRITCgtjb250YWlubWVudBgUIAEoCRIxCghwcm9ibGVtcxgVIAMoCzIfLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uUHJvYmxlbRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlMKElB1YmxpY2F0aW9uUHJvYmxlbRIMCgRraW5kGAEgASgJEgwKBG5hbWUYAiABKAkSIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKVAQoVQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEj4KBmxhYmVscxgCIAMoCzIuLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKFkFkbWluTGlzdE5vZGVzUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIjChNBZG1pbkdldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiPgoUQWRtaW5HZXROb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IiYKFkFkbWluUmV2b2tlTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSJSChdBZG1pblJldm9rZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkSDwoHYWxyZWFkeRgCIAEoCCI1ChZBZG1pblJlbmFtZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDQoFYWxpYXMYAiABKAkiQQoXQWRtaW5SZW5hbWVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IkkKF0FkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFYWdlbnQYAiABKAkSDgoGdHRsX21zGAMgASgDIlsKBVRva2VuEgoKAmlkGAEgASgJEg8KB3Nlc3Npb24YAiABKAkSDQoFYWdlbnQYAyABKAkSEgoKY3JlYXRlZF9tcxgEIAEoAxISCgpleHBpcmVzX21zGAUgASgDIksKGEFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRIhCgV0b2tlbhgBIAEoCzISLmZhaXJsZWFkLnYxLlRva2VuEgwKBHRleHQYAiABKAkiGAoWQWRtaW5MaXN0VG9rZW5zUmVxdWVzdCI9ChdBZG1pbkxpc3RUb2tlbnNSZXNwb25zZRIiCgZ0b2tlbnMYASADKAsyEi5mYWlybGVhZC52MS5Ub2tlbiIlChdBZG1pblJldm9rZVRva2VuUmVxdWVzdBIKCgJpZBgBIAEoCSI9ChhBZG1pblJldm9rZVRva2VuUmVzcG9uc2USIQoFdG9rZW4YASABKAsyEi5mYWlybGVhZC52MS5Ub2tlbiK2AQoIQXBwcm92YWwSCgoCaWQYASABKAkSDQoFc3RhdGUYAiABKAkSDQoFdGl0bGUYAyABKAkSDgoGZGV0YWlsGAQgASgJEg0KBWFnZW50GAUgASgJEg8KB3Nlc3Npb24YBiABKAkSDAoEbm9kZRgHIAEoCRIMCgRydWxlGAggASgJEhAKCGFza2VkX21zGAkgASgDEhIKCmV4cGlyZXNfbXMYCiABKAMSDgoGZGlnZXN0GAsgASgJIigKGUFkbWluTGlzdEFwcHJvdmFsc1JlcXVlc3QSCwoDYWxsGAEgASgIIkYKGkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEigKCWFwcHJvdmFscxgBIAMoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsIjcKGkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJEg0KBWFsbG93GAIgASgIIkYKG0FkbWluRGVjaWRlQXBwcm92YWxSZXNwb25zZRInCghhcHByb3ZhbBgBIAEoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsMuwHCgVBZG1pbhJUCglHZXRTdGF0dXMSIi5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1JlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlEl0KDENyZWF0ZUludml0ZRIlLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBomLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVzcG9uc2USVAoJTGlzdE5vZGVzEiIuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXNwb25zZRJOCgdHZXROb2RlEiAuZmFpcmxlYWQudjEuQWRtaW5HZXROb2RlUmVxdWVzdBohLmZhaXJsZWFkLnYxLkFkbWluR2V0Tm9kZVJlc3BvbnNlElcKClJldm9rZU5vZGUSIy5mYWlybGVhZC52MS5BZG1pblJldm9rZU5vZGVSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USVwoKUmVuYW1lTm9kZRIjLmZhaXJsZWFkLnYxLkFkbWluUmVuYW1lTm9kZVJlcXVlc3QaJC5mYWlybGVhZC52MS5BZG1pblJlbmFtZU5vZGVSZXNwb25zZRJaCgtDcmVhdGVUb2tlbhIkLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVUb2tlblJlc3BvbnNlElcKCkxpc3RUb2tlbnMSIy5mYWlybGVhZC52MS5BZG1pbkxpc3RUb2tlbnNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVzcG9uc2USWgoLUmV2b2tlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlVG9rZW5SZXNwb25zZRJgCg1MaXN0QXBwcm92YWxzEiYuZmFpcmxlYWQudjEuQWRtaW5MaXN0QXBwcm92YWxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEmMKDkRlY2lkZUFwcHJvdmFsEicuZmFpcmxlYWQudjEuQWRtaW5EZWNpZGVBcHByb3ZhbFJlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkRlY2lkZUFwcHJvdmFsUmVzcG9uc2ViBnByb3RvMw", [file_fairlead_v1_fault]);
+  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEigAIKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBEhgKEHJlcXVpcmVfYXBwcm92YWwYBiABKAgSDAoEbm90ZRgHIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VzIogBChlBZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlEgwKBGNvZGUYASABKAkSDwoHY29tbWFuZBgCIAEoCRISCgpleHBpcmVzX21zGAMgASgDEgwKBHVzZXMYBCABKA0SEAoId2FybmluZ3MYBSADKAkSGAoQcmVxdWlyZV9hcHByb3ZhbBgGIAEoCCKVBAoLTm9kZVN1bW1hcnkSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSDQoFc3RhdGUYAyABKAkSEAoIc2luY2VfbXMYBCABKAMSDgoGcmVhc29uGAUgASgJEhEKCW5leHRfc3RlcBgGIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEhEKCWhvc3RfbmFtZRgJIAEoCRI0CgZsYWJlbHMYCiADKAsyJC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeS5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAsgASgJEhIKCndvcmtzcGFjZXMYDCADKAkSDQoFdG9vbHMYDSABKA0SDgoGc2tpbGxzGA4gASgNEh4KFmNlcnRpZmljYXRlX2V4cGlyZXNfbXMYDyABKAMSFAoMbGFzdF9zZWVuX21zGBAgASgDEhEKCXBhaXJlZF9tcxgRIAEoAxISCgpnZW5lcmF0aW9uGBIgASgEEg8KB2FkZHJlc3MYEyABKAkSEwoLY29udGFpbm1lbnQYFCABKAkSMQoIcHJvYmxlbXMYFSADKAsyHy5mYWlybGVhZC52MS5QdWJsaWNhdGlvblByb2JsZW0SDAoEbm90ZRgWIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlMKElB1YmxpY2F0aW9uUHJvYmxlbRIMCgRraW5kGAEgASgJEgwKBG5hbWUYAiABKAkSIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKVAQoVQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEj4KBmxhYmVscxgCIAMoCzIuLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKFkFkbWluTGlzdE5vZGVzUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIjChNBZG1pbkdldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiPgoUQWRtaW5HZXROb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IiYKFkFkbWluUmV2b2tlTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSJSChdBZG1pblJldm9rZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkSDwoHYWxyZWFkeRgCIAEoCCI1ChZBZG1pblJlbmFtZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDQoFYWxpYXMYAiABKAkiQQoXQWRtaW5SZW5hbWVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IhwKGkFkbWluTGlzdEVucm9sbWVudHNSZXF1ZXN0InkKG0FkbWluTGlzdEVucm9sbWVudHNSZXNwb25zZRIvCghyZXF1ZXN0cxgBIAMoCzIdLmZhaXJsZWFkLnYxLkVucm9sbWVudFJlcXVlc3QSKQoHcmVmdXNlZBgCIAMoCzIYLmZhaXJsZWFkLnYxLlJlZnVzZWRKb2luIq0DChBFbnJvbG1lbnRSZXF1ZXN0EgoKAmlkGAEgASgJEhMKC3dpc2hlZF9uYW1lGAIgASgJEhEKCWhvc3RfbmFtZRgDIAEoCRIQCghwbGF0Zm9ybRgEIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAUgASgJEgsKA2tleRgGIAEoCRIPCgdhZGRyZXNzGAcgASgJEhIKCndvcmtzcGFjZXMYCCADKAkSOQoGbGFiZWxzGAkgAygLMikuZmFpcmxlYWQudjEuRW5yb2xtZW50UmVxdWVzdC5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAogASgJEg0KBWFsaWFzGAsgASgJEgwKBG5vdGUYDCABKAkSFwoPY29tcGFyaXNvbl9jb2RlGA0gASgJEhAKCGFza2VkX21zGA4gASgDEg8KB3NlZW5fbXMYDyABKAMSEgoKZXhwaXJlc19tcxgQIAEoAxIRCgljb25uZWN0ZWQYESABKAgSDwoHY29tbWFuZBgSIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIngKC1JlZnVzZWRKb2luEg8KB2FkZHJlc3MYASABKAkSDAoEY29kZRgCIAEoCRIOCgZyZWFzb24YAyABKAkSDQoFY291bnQYBCABKA0SFQoNZmlyc3Rfc2Vlbl9tcxgFIAEoAxIUCgxsYXN0X3NlZW5fbXMYBiABKAMiwAEKHEFkbWluQXBwcm92ZUVucm9sbWVudFJlcXVlc3QSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSRQoGbGFiZWxzGAMgAygLMjUuZmFpcmxlYWQudjEuQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVxdWVzdC5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAQgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEihQEKHUFkbWluQXBwcm92ZUVucm9sbWVudFJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRIPCgdhbHJlYWR5GAIgASgIEhIKCnJlcXVlc3RfaWQYAyABKAkSFwoPY29tcGFyaXNvbl9jb2RlGAQgASgJIikKG0FkbWluUmVqZWN0RW5yb2xtZW50UmVxdWVzdBIKCgJpZBgBIAEoCSJfChxBZG1pblJlamVjdEVucm9sbWVudFJlc3BvbnNlEi4KB3JlcXVlc3QYASABKAsyHS5mYWlybGVhZC52MS5FbnJvbG1lbnRSZXF1ZXN0Eg8KB2FscmVhZHkYAiABKAgimwEKFUFkbWluTGFiZWxOb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJEjgKA3NldBgCIAMoCzIrLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVxdWVzdC5TZXRFbnRyeRIOCgZyZW1vdmUYAyADKAkaKgoIU2V0RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJAChZBZG1pbkxhYmVsTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIyChRBZG1pbk5vdGVOb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJEgwKBG5vdGUYAiABKAkiPwoVQWRtaW5Ob3RlTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSJJChdBZG1pbkNyZWF0ZVRva2VuUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBWFnZW50GAIgASgJEg4KBnR0bF9tcxgDIAEoAyJbCgVUb2tlbhIKCgJpZBgBIAEoCRIPCgdzZXNzaW9uGAIgASgJEg0KBWFnZW50GAMgASgJEhIKCmNyZWF0ZWRfbXMYBCABKAMSEgoKZXhwaXJlc19tcxgFIAEoAyJLChhBZG1pbkNyZWF0ZVRva2VuUmVzcG9uc2USIQoFdG9rZW4YASABKAsyEi5mYWlybGVhZC52MS5Ub2tlbhIMCgR0ZXh0GAIgASgJIhgKFkFkbWluTGlzdFRva2Vuc1JlcXVlc3QiPQoXQWRtaW5MaXN0VG9rZW5zUmVzcG9uc2USIgoGdG9rZW5zGAEgAygLMhIuZmFpcmxlYWQudjEuVG9rZW4iJQoXQWRtaW5SZXZva2VUb2tlblJlcXVlc3QSCgoCaWQYASABKAkiPQoYQWRtaW5SZXZva2VUb2tlblJlc3BvbnNlEiEKBXRva2VuGAEgASgLMhIuZmFpcmxlYWQudjEuVG9rZW4itgEKCEFwcHJvdmFsEgoKAmlkGAEgASgJEg0KBXN0YXRlGAIgASgJEg0KBXRpdGxlGAMgASgJEg4KBmRldGFpbBgEIAEoCRINCgVhZ2VudBgFIAEoCRIPCgdzZXNzaW9uGAYgASgJEgwKBG5vZGUYByABKAkSDAoEcnVsZRgIIAEoCRIQCghhc2tlZF9tcxgJIAEoAxISCgpleHBpcmVzX21zGAogASgDEg4KBmRpZ2VzdBgLIAEoCSIoChlBZG1pbkxpc3RBcHByb3ZhbHNSZXF1ZXN0EgsKA2FsbBgBIAEoCCJGChpBZG1pbkxpc3RBcHByb3ZhbHNSZXNwb25zZRIoCglhcHByb3ZhbHMYASADKAsyFS5mYWlybGVhZC52MS5BcHByb3ZhbCI3ChpBZG1pbkRlY2lkZUFwcHJvdmFsUmVxdWVzdBIKCgJpZBgBIAEoCRINCgVhbGxvdxgCIAEoCCJGChtBZG1pbkRlY2lkZUFwcHJvdmFsUmVzcG9uc2USJwoIYXBwcm92YWwYASABKAsyFS5mYWlybGVhZC52MS5BcHByb3ZhbDLNCwoFQWRtaW4SVAoJR2V0U3RhdHVzEiIuZmFpcmxlYWQudjEuQWRtaW5HZXRTdGF0dXNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5HZXRTdGF0dXNSZXNwb25zZRJdCgxDcmVhdGVJbnZpdGUSJS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QaJi5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlElQKCUxpc3ROb2RlcxIiLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVzcG9uc2USTgoHR2V0Tm9kZRIgLmZhaXJsZWFkLnYxLkFkbWluR2V0Tm9kZVJlcXVlc3QaIS5mYWlybGVhZC52MS5BZG1pbkdldE5vZGVSZXNwb25zZRJXCgpSZXZva2VOb2RlEiMuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VOb2RlUmVxdWVzdBokLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlTm9kZVJlc3BvbnNlElcKClJlbmFtZU5vZGUSIy5mYWlybGVhZC52MS5BZG1pblJlbmFtZU5vZGVSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZW5hbWVOb2RlUmVzcG9uc2USWgoLQ3JlYXRlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRJXCgpMaXN0VG9rZW5zEiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVxdWVzdBokLmZhaXJsZWFkLnYxLkFkbWluTGlzdFRva2Vuc1Jlc3BvbnNlEloKC1Jldm9rZVRva2VuEiQuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VUb2tlblJlcXVlc3QaJS5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVzcG9uc2USYAoNTGlzdEFwcHJvdmFscxImLmZhaXJsZWFkLnYxLkFkbWluTGlzdEFwcHJvdmFsc1JlcXVlc3QaJy5mYWlybGVhZC52MS5BZG1pbkxpc3RBcHByb3ZhbHNSZXNwb25zZRJjCg5MaXN0RW5yb2xtZW50cxInLmZhaXJsZWFkLnYxLkFkbWluTGlzdEVucm9sbWVudHNSZXF1ZXN0GiguZmFpcmxlYWQudjEuQWRtaW5MaXN0RW5yb2xtZW50c1Jlc3BvbnNlEmkKEEFwcHJvdmVFbnJvbG1lbnQSKS5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXF1ZXN0GiouZmFpcmxlYWQudjEuQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVzcG9uc2USZgoPUmVqZWN0RW5yb2xtZW50EiguZmFpcmxlYWQudjEuQWRtaW5SZWplY3RFbnJvbG1lbnRSZXF1ZXN0GikuZmFpcmxlYWQudjEuQWRtaW5SZWplY3RFbnJvbG1lbnRSZXNwb25zZRJUCglMYWJlbE5vZGUSIi5mYWlybGVhZC52MS5BZG1pbkxhYmVsTm9kZVJlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkxhYmVsTm9kZVJlc3BvbnNlElEKCE5vdGVOb2RlEiEuZmFpcmxlYWQudjEuQWRtaW5Ob3RlTm9kZVJlcXVlc3QaIi5mYWlybGVhZC52MS5BZG1pbk5vdGVOb2RlUmVzcG9uc2USYwoORGVjaWRlQXBwcm92YWwSJy5mYWlybGVhZC52MS5BZG1pbkRlY2lkZUFwcHJvdmFsUmVxdWVzdBooLmZhaXJsZWFkLnYxLkFkbWluRGVjaWRlQXBwcm92YWxSZXNwb25zZWIGcHJvdG8z", [file_fairlead_v1_fault]);
 
 /**
  * Asks for the gateway's health.
@@ -162,6 +162,20 @@ export type AdminCreateInviteRequest = Message<"fairlead.v1.AdminCreateInviteReq
    * @generated from field: optional int32 uses = 5;
    */
   uses?: number | undefined;
+
+  /**
+   * Each machine waits until an administrator approves its request.
+   *
+   * @generated from field: bool require_approval = 6;
+   */
+  requireApproval: boolean;
+
+  /**
+   * What the code is for; it becomes the node's note.
+   *
+   * @generated from field: string note = 7;
+   */
+  note: string;
 };
 
 /**
@@ -211,6 +225,13 @@ export type AdminCreateInviteResponse = Message<"fairlead.v1.AdminCreateInviteRe
    * @generated from field: repeated string warnings = 5;
    */
   warnings: string[];
+
+  /**
+   * Whether its machines wait for an administrator.
+   *
+   * @generated from field: bool require_approval = 6;
+   */
+  requireApproval: boolean;
 };
 
 /**
@@ -372,6 +393,13 @@ export type NodeSummary = Message<"fairlead.v1.NodeSummary"> & {
    * @generated from field: repeated fairlead.v1.PublicationProblem problems = 21;
    */
   problems: PublicationProblem[];
+
+  /**
+   * What an administrator wrote down about it.
+   *
+   * @generated from field: string note = 22;
+   */
+  note: string;
 };
 
 /**
@@ -606,6 +634,483 @@ export const AdminRenameNodeResponseSchema: GenMessage<AdminRenameNodeResponse> 
   messageDesc(file_fairlead_v1_admin, 13);
 
 /**
+ * Asks for the machines that wait.
+ *
+ * @generated from message fairlead.v1.AdminListEnrolmentsRequest
+ */
+export type AdminListEnrolmentsRequest = Message<"fairlead.v1.AdminListEnrolmentsRequest"> & {
+};
+
+/**
+ * Describes the message fairlead.v1.AdminListEnrolmentsRequest.
+ * Use `create(AdminListEnrolmentsRequestSchema)` to create a new message.
+ */
+export const AdminListEnrolmentsRequestSchema: GenMessage<AdminListEnrolmentsRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 14);
+
+/**
+ * What waits, and what was refused.
+ *
+ * @generated from message fairlead.v1.AdminListEnrolmentsResponse
+ */
+export type AdminListEnrolmentsResponse = Message<"fairlead.v1.AdminListEnrolmentsResponse"> & {
+  /**
+   * Oldest first.
+   *
+   * @generated from field: repeated fairlead.v1.EnrolmentRequest requests = 1;
+   */
+  requests: EnrolmentRequest[];
+
+  /**
+   * Newest first; since the gateway started, and bounded.
+   *
+   * @generated from field: repeated fairlead.v1.RefusedJoin refused = 2;
+   */
+  refused: RefusedJoin[];
+};
+
+/**
+ * Describes the message fairlead.v1.AdminListEnrolmentsResponse.
+ * Use `create(AdminListEnrolmentsResponseSchema)` to create a new message.
+ */
+export const AdminListEnrolmentsResponseSchema: GenMessage<AdminListEnrolmentsResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 15);
+
+/**
+ * A machine that asks to be admitted, as its approval covers it.
+ *
+ * @generated from message fairlead.v1.EnrolmentRequest
+ */
+export type EnrolmentRequest = Message<"fairlead.v1.EnrolmentRequest"> & {
+  /**
+   * Its id; a changed request has another.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The alias that the machine would like, as it says.
+   *
+   * @generated from field: string wished_name = 2;
+   */
+  wishedName: string;
+
+  /**
+   * Host name, as the machine says.
+   *
+   * @generated from field: string host_name = 3;
+   */
+  hostName: string;
+
+  /**
+   * `linux`, `darwin` or `win32`, as the machine says.
+   *
+   * @generated from field: string platform = 4;
+   */
+  platform: string;
+
+  /**
+   * The agent's version, as the machine says.
+   *
+   * @generated from field: string agent_version = 5;
+   */
+  agentVersion: string;
+
+  /**
+   * Pin of its public key; the machine has proved that it holds the key.
+   *
+   * @generated from field: string key = 6;
+   */
+  key: string;
+
+  /**
+   * Where it last asked from.
+   *
+   * @generated from field: string address = 7;
+   */
+  address: string;
+
+  /**
+   * Names of the workspaces that it means to export.
+   *
+   * @generated from field: repeated string workspaces = 8;
+   */
+  workspaces: string[];
+
+  /**
+   * Labels that its code gives.
+   *
+   * @generated from field: map<string, string> labels = 9;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * Profile that its code gives.
+   *
+   * @generated from field: string profile = 10;
+   */
+  profile: string;
+
+  /**
+   * The alias that its code gives; empty: none.
+   *
+   * @generated from field: string alias = 11;
+   */
+  alias: string;
+
+  /**
+   * What its code is for.
+   *
+   * @generated from field: string note = 12;
+   */
+  note: string;
+
+  /**
+   * What the machine's own terminal shows too, for people to compare.
+   *
+   * @generated from field: string comparison_code = 13;
+   */
+  comparisonCode: string;
+
+  /**
+   * When it first asked, in milliseconds since 1970.
+   *
+   * @generated from field: int64 asked_ms = 14;
+   */
+  askedMs: bigint;
+
+  /**
+   * When it last asked, in milliseconds since 1970.
+   *
+   * @generated from field: int64 seen_ms = 15;
+   */
+  seenMs: bigint;
+
+  /**
+   * When it ends undecided, in milliseconds since 1970.
+   *
+   * @generated from field: int64 expires_ms = 16;
+   */
+  expiresMs: bigint;
+
+  /**
+   * Whether the machine is on the line at this moment.
+   *
+   * @generated from field: bool connected = 17;
+   */
+  connected: boolean;
+
+  /**
+   * The command that ends its wait.
+   *
+   * @generated from field: string command = 18;
+   */
+  command: string;
+};
+
+/**
+ * Describes the message fairlead.v1.EnrolmentRequest.
+ * Use `create(EnrolmentRequestSchema)` to create a new message.
+ */
+export const EnrolmentRequestSchema: GenMessage<EnrolmentRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 16);
+
+/**
+ * Joins of one address that were refused for one reason.
+ *
+ * @generated from message fairlead.v1.RefusedJoin
+ */
+export type RefusedJoin = Message<"fairlead.v1.RefusedJoin"> & {
+  /**
+   * Where they came from.
+   *
+   * @generated from field: string address = 1;
+   */
+  address: string;
+
+  /**
+   * The fault's code.
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+
+  /**
+   * Its reason, a `snake_case` word.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * How many.
+   *
+   * @generated from field: uint32 count = 4;
+   */
+  count: number;
+
+  /**
+   * The first, in milliseconds since 1970.
+   *
+   * @generated from field: int64 first_seen_ms = 5;
+   */
+  firstSeenMs: bigint;
+
+  /**
+   * The last, in milliseconds since 1970.
+   *
+   * @generated from field: int64 last_seen_ms = 6;
+   */
+  lastSeenMs: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.RefusedJoin.
+ * Use `create(RefusedJoinSchema)` to create a new message.
+ */
+export const RefusedJoinSchema: GenMessage<RefusedJoin> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 17);
+
+/**
+ * Which machine to admit, and what it is to be.
+ *
+ * @generated from message fairlead.v1.AdminApproveEnrolmentRequest
+ */
+export type AdminApproveEnrolmentRequest = Message<"fairlead.v1.AdminApproveEnrolmentRequest"> & {
+  /**
+   * The request's id, or a prefix of it of at least six characters that fits one only.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The node's alias; empty: that of the code, the machine's wish, or one that is made.
+   *
+   * @generated from field: string alias = 2;
+   */
+  alias: string;
+
+  /**
+   * Labels beside those of the code; equal names win over the code's.
+   *
+   * @generated from field: map<string, string> labels = 3;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * The profile instead of the code's; empty: the code's.
+   *
+   * @generated from field: string profile = 4;
+   */
+  profile: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminApproveEnrolmentRequest.
+ * Use `create(AdminApproveEnrolmentRequestSchema)` to create a new message.
+ */
+export const AdminApproveEnrolmentRequestSchema: GenMessage<AdminApproveEnrolmentRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 18);
+
+/**
+ * It is admitted.
+ *
+ * @generated from message fairlead.v1.AdminApproveEnrolmentResponse
+ */
+export type AdminApproveEnrolmentResponse = Message<"fairlead.v1.AdminApproveEnrolmentResponse"> & {
+  /**
+   * The node that it became.
+   *
+   * @generated from field: fairlead.v1.NodeSummary node = 1;
+   */
+  node?: NodeSummary | undefined;
+
+  /**
+   * Whether it had been approved before.
+   *
+   * @generated from field: bool already = 2;
+   */
+  already: boolean;
+
+  /**
+   * The request's whole id.
+   *
+   * @generated from field: string request_id = 3;
+   */
+  requestId: string;
+
+  /**
+   * What both sides showed.
+   *
+   * @generated from field: string comparison_code = 4;
+   */
+  comparisonCode: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminApproveEnrolmentResponse.
+ * Use `create(AdminApproveEnrolmentResponseSchema)` to create a new message.
+ */
+export const AdminApproveEnrolmentResponseSchema: GenMessage<AdminApproveEnrolmentResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 19);
+
+/**
+ * Which machine to turn away.
+ *
+ * @generated from message fairlead.v1.AdminRejectEnrolmentRequest
+ */
+export type AdminRejectEnrolmentRequest = Message<"fairlead.v1.AdminRejectEnrolmentRequest"> & {
+  /**
+   * The request's id, or a prefix of it of at least six characters that fits one only.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminRejectEnrolmentRequest.
+ * Use `create(AdminRejectEnrolmentRequestSchema)` to create a new message.
+ */
+export const AdminRejectEnrolmentRequestSchema: GenMessage<AdminRejectEnrolmentRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 20);
+
+/**
+ * It is turned away.
+ *
+ * @generated from message fairlead.v1.AdminRejectEnrolmentResponse
+ */
+export type AdminRejectEnrolmentResponse = Message<"fairlead.v1.AdminRejectEnrolmentResponse"> & {
+  /**
+   * The request as it was shown.
+   *
+   * @generated from field: fairlead.v1.EnrolmentRequest request = 1;
+   */
+  request?: EnrolmentRequest | undefined;
+
+  /**
+   * Whether it had been rejected before.
+   *
+   * @generated from field: bool already = 2;
+   */
+  already: boolean;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminRejectEnrolmentResponse.
+ * Use `create(AdminRejectEnrolmentResponseSchema)` to create a new message.
+ */
+export const AdminRejectEnrolmentResponseSchema: GenMessage<AdminRejectEnrolmentResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 21);
+
+/**
+ * Which labels of which node.
+ *
+ * @generated from message fairlead.v1.AdminLabelNodeRequest
+ */
+export type AdminLabelNodeRequest = Message<"fairlead.v1.AdminLabelNodeRequest"> & {
+  /**
+   * Alias, id, or a prefix of the id of at least six characters.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * Labels to set.
+   *
+   * @generated from field: map<string, string> set = 2;
+   */
+  set: { [key: string]: string };
+
+  /**
+   * Names of labels to remove; one that is not there is well.
+   *
+   * @generated from field: repeated string remove = 3;
+   */
+  remove: string[];
+};
+
+/**
+ * Describes the message fairlead.v1.AdminLabelNodeRequest.
+ * Use `create(AdminLabelNodeRequestSchema)` to create a new message.
+ */
+export const AdminLabelNodeRequestSchema: GenMessage<AdminLabelNodeRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 22);
+
+/**
+ * It is labelled.
+ *
+ * @generated from message fairlead.v1.AdminLabelNodeResponse
+ */
+export type AdminLabelNodeResponse = Message<"fairlead.v1.AdminLabelNodeResponse"> & {
+  /**
+   * As it is now.
+   *
+   * @generated from field: fairlead.v1.NodeSummary node = 1;
+   */
+  node?: NodeSummary | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminLabelNodeResponse.
+ * Use `create(AdminLabelNodeResponseSchema)` to create a new message.
+ */
+export const AdminLabelNodeResponseSchema: GenMessage<AdminLabelNodeResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 23);
+
+/**
+ * What to write down about which node.
+ *
+ * @generated from message fairlead.v1.AdminNoteNodeRequest
+ */
+export type AdminNoteNodeRequest = Message<"fairlead.v1.AdminNoteNodeRequest"> & {
+  /**
+   * Alias, id, or a prefix of the id of at least six characters.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * The note, one line of at most 200 characters; empty: none.
+   *
+   * @generated from field: string note = 2;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminNoteNodeRequest.
+ * Use `create(AdminNoteNodeRequestSchema)` to create a new message.
+ */
+export const AdminNoteNodeRequestSchema: GenMessage<AdminNoteNodeRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 24);
+
+/**
+ * It is written down.
+ *
+ * @generated from message fairlead.v1.AdminNoteNodeResponse
+ */
+export type AdminNoteNodeResponse = Message<"fairlead.v1.AdminNoteNodeResponse"> & {
+  /**
+   * As it is now.
+   *
+   * @generated from field: fairlead.v1.NodeSummary node = 1;
+   */
+  node?: NodeSummary | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminNoteNodeResponse.
+ * Use `create(AdminNoteNodeResponseSchema)` to create a new message.
+ */
+export const AdminNoteNodeResponseSchema: GenMessage<AdminNoteNodeResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 25);
+
+/**
  * What a token opens.
  *
  * @generated from message fairlead.v1.AdminCreateTokenRequest
@@ -638,7 +1143,7 @@ export type AdminCreateTokenRequest = Message<"fairlead.v1.AdminCreateTokenReque
  * Use `create(AdminCreateTokenRequestSchema)` to create a new message.
  */
 export const AdminCreateTokenRequestSchema: GenMessage<AdminCreateTokenRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 14);
+  messageDesc(file_fairlead_v1_admin, 26);
 
 /**
  * A token.
@@ -687,7 +1192,7 @@ export type Token = Message<"fairlead.v1.Token"> & {
  * Use `create(TokenSchema)` to create a new message.
  */
 export const TokenSchema: GenMessage<Token> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 15);
+  messageDesc(file_fairlead_v1_admin, 27);
 
 /**
  * The new token.
@@ -715,7 +1220,7 @@ export type AdminCreateTokenResponse = Message<"fairlead.v1.AdminCreateTokenResp
  * Use `create(AdminCreateTokenResponseSchema)` to create a new message.
  */
 export const AdminCreateTokenResponseSchema: GenMessage<AdminCreateTokenResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 16);
+  messageDesc(file_fairlead_v1_admin, 28);
 
 /**
  * Asks for the tokens.
@@ -730,7 +1235,7 @@ export type AdminListTokensRequest = Message<"fairlead.v1.AdminListTokensRequest
  * Use `create(AdminListTokensRequestSchema)` to create a new message.
  */
 export const AdminListTokensRequestSchema: GenMessage<AdminListTokensRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 17);
+  messageDesc(file_fairlead_v1_admin, 29);
 
 /**
  * The tokens.
@@ -751,7 +1256,7 @@ export type AdminListTokensResponse = Message<"fairlead.v1.AdminListTokensRespon
  * Use `create(AdminListTokensResponseSchema)` to create a new message.
  */
 export const AdminListTokensResponseSchema: GenMessage<AdminListTokensResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 18);
+  messageDesc(file_fairlead_v1_admin, 30);
 
 /**
  * Which token to end.
@@ -772,7 +1277,7 @@ export type AdminRevokeTokenRequest = Message<"fairlead.v1.AdminRevokeTokenReque
  * Use `create(AdminRevokeTokenRequestSchema)` to create a new message.
  */
 export const AdminRevokeTokenRequestSchema: GenMessage<AdminRevokeTokenRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 19);
+  messageDesc(file_fairlead_v1_admin, 31);
 
 /**
  * It has ended.
@@ -793,7 +1298,7 @@ export type AdminRevokeTokenResponse = Message<"fairlead.v1.AdminRevokeTokenResp
  * Use `create(AdminRevokeTokenResponseSchema)` to create a new message.
  */
 export const AdminRevokeTokenResponseSchema: GenMessage<AdminRevokeTokenResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 20);
+  messageDesc(file_fairlead_v1_admin, 32);
 
 /**
  * Something that waits, or waited, for a person.
@@ -884,7 +1389,7 @@ export type Approval = Message<"fairlead.v1.Approval"> & {
  * Use `create(ApprovalSchema)` to create a new message.
  */
 export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 21);
+  messageDesc(file_fairlead_v1_admin, 33);
 
 /**
  * Asks for the approvals.
@@ -905,7 +1410,7 @@ export type AdminListApprovalsRequest = Message<"fairlead.v1.AdminListApprovalsR
  * Use `create(AdminListApprovalsRequestSchema)` to create a new message.
  */
 export const AdminListApprovalsRequestSchema: GenMessage<AdminListApprovalsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 22);
+  messageDesc(file_fairlead_v1_admin, 34);
 
 /**
  * The approvals.
@@ -926,7 +1431,7 @@ export type AdminListApprovalsResponse = Message<"fairlead.v1.AdminListApprovals
  * Use `create(AdminListApprovalsResponseSchema)` to create a new message.
  */
 export const AdminListApprovalsResponseSchema: GenMessage<AdminListApprovalsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 23);
+  messageDesc(file_fairlead_v1_admin, 35);
 
 /**
  * An answer.
@@ -954,7 +1459,7 @@ export type AdminDecideApprovalRequest = Message<"fairlead.v1.AdminDecideApprova
  * Use `create(AdminDecideApprovalRequestSchema)` to create a new message.
  */
 export const AdminDecideApprovalRequestSchema: GenMessage<AdminDecideApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 24);
+  messageDesc(file_fairlead_v1_admin, 36);
 
 /**
  * It is decided.
@@ -975,7 +1480,7 @@ export type AdminDecideApprovalResponse = Message<"fairlead.v1.AdminDecideApprov
  * Use `create(AdminDecideApprovalResponseSchema)` to create a new message.
  */
 export const AdminDecideApprovalResponseSchema: GenMessage<AdminDecideApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 25);
+  messageDesc(file_fairlead_v1_admin, 37);
 
 /**
  * The gateway and its fleet.
@@ -1082,6 +1587,56 @@ export const Admin: GenService<{
     methodKind: "unary";
     input: typeof AdminListApprovalsRequestSchema;
     output: typeof AdminListApprovalsResponseSchema;
+  },
+  /**
+   * Machines that wait to be admitted, and joins that were refused lately.
+   *
+   * @generated from rpc fairlead.v1.Admin.ListEnrolments
+   */
+  listEnrolments: {
+    methodKind: "unary";
+    input: typeof AdminListEnrolmentsRequestSchema;
+    output: typeof AdminListEnrolmentsResponseSchema;
+  },
+  /**
+   * Admits a waiting machine, exactly as it was shown.
+   *
+   * @generated from rpc fairlead.v1.Admin.ApproveEnrolment
+   */
+  approveEnrolment: {
+    methodKind: "unary";
+    input: typeof AdminApproveEnrolmentRequestSchema;
+    output: typeof AdminApproveEnrolmentResponseSchema;
+  },
+  /**
+   * Turns a waiting machine away.
+   *
+   * @generated from rpc fairlead.v1.Admin.RejectEnrolment
+   */
+  rejectEnrolment: {
+    methodKind: "unary";
+    input: typeof AdminRejectEnrolmentRequestSchema;
+    output: typeof AdminRejectEnrolmentResponseSchema;
+  },
+  /**
+   * Sets and removes labels of a node.
+   *
+   * @generated from rpc fairlead.v1.Admin.LabelNode
+   */
+  labelNode: {
+    methodKind: "unary";
+    input: typeof AdminLabelNodeRequestSchema;
+    output: typeof AdminLabelNodeResponseSchema;
+  },
+  /**
+   * Writes the note on a node.
+   *
+   * @generated from rpc fairlead.v1.Admin.NoteNode
+   */
+  noteNode: {
+    methodKind: "unary";
+    input: typeof AdminNoteNodeRequestSchema;
+    output: typeof AdminNoteNodeResponseSchema;
   },
   /**
    * Allows or denies what waits.

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/pairing.proto.
  */
 export const file_fairlead_v1_pairing: GenFile = /*@__PURE__*/
-  fileDesc("ChlmYWlybGVhZC92MS9wYWlyaW5nLnByb3RvEgtmYWlybGVhZC52MSLUAQoTUGFpcmluZ0Vucm9sUmVxdWVzdBIOCgZzZWNyZXQYASABKAwSGwoTY2VydGlmaWNhdGVfcmVxdWVzdBgCIAEoDBIUCgx3aXNoZWRfYWxpYXMYAyABKAkSEQoJaG9zdF9uYW1lGAQgASgJEhAKCHBsYXRmb3JtGAUgASgJEhUKDWFnZW50X3ZlcnNpb24YBiABKAkSEgoKd29ya3NwYWNlcxgHIAMoCRIUCgxwcm90b2NvbF9taW4YCCABKA0SFAoMcHJvdG9jb2xfbWF4GAkgASgNIm8KFFBhaXJpbmdFbnJvbFJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDQoFYWxpYXMYAiABKAkSEwoLY2VydGlmaWNhdGUYAyABKAwSEQoJYXV0aG9yaXR5GAQgASgMEg8KB3Byb2ZpbGUYBSABKAkiMgoTUGFpcmluZ1JlbmV3UmVxdWVzdBIbChNjZXJ0aWZpY2F0ZV9yZXF1ZXN0GAEgASgMIj4KFFBhaXJpbmdSZW5ld1Jlc3BvbnNlEhMKC2NlcnRpZmljYXRlGAEgASgMEhEKCWF1dGhvcml0eRgCIAEoDCIVChNQYWlyaW5nTGVhdmVSZXF1ZXN0IhYKFFBhaXJpbmdMZWF2ZVJlc3BvbnNlMvMBCgdQYWlyaW5nEkwKBUVucm9sEiAuZmFpcmxlYWQudjEuUGFpcmluZ0Vucm9sUmVxdWVzdBohLmZhaXJsZWFkLnYxLlBhaXJpbmdFbnJvbFJlc3BvbnNlEkwKBVJlbmV3EiAuZmFpcmxlYWQudjEuUGFpcmluZ1JlbmV3UmVxdWVzdBohLmZhaXJsZWFkLnYxLlBhaXJpbmdSZW5ld1Jlc3BvbnNlEkwKBUxlYXZlEiAuZmFpcmxlYWQudjEuUGFpcmluZ0xlYXZlUmVxdWVzdBohLmZhaXJsZWFkLnYxLlBhaXJpbmdMZWF2ZVJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChlmYWlybGVhZC92MS9wYWlyaW5nLnByb3RvEgtmYWlybGVhZC52MSKAAgoTUGFpcmluZ0Vucm9sUmVxdWVzdBIOCgZzZWNyZXQYASABKAwSGwoTY2VydGlmaWNhdGVfcmVxdWVzdBgCIAEoDBIUCgx3aXNoZWRfYWxpYXMYAyABKAkSEQoJaG9zdF9uYW1lGAQgASgJEhAKCHBsYXRmb3JtGAUgASgJEhUKDWFnZW50X3ZlcnNpb24YBiABKAkSEgoKd29ya3NwYWNlcxgHIAMoCRIUCgxwcm90b2NvbF9taW4YCCABKA0SFAoMcHJvdG9jb2xfbWF4GAkgASgNEg8KB3dhaXRfbXMYCiABKA0SGQoRY29udGludWVzX3JlcXVlc3QYCyABKAkibwoUUGFpcmluZ0Vucm9sUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoCRINCgVhbGlhcxgCIAEoCRITCgtjZXJ0aWZpY2F0ZRgDIAEoDBIRCglhdXRob3JpdHkYBCABKAwSDwoHcHJvZmlsZRgFIAEoCSIyChNQYWlyaW5nUmVuZXdSZXF1ZXN0EhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYASABKAwiPgoUUGFpcmluZ1JlbmV3UmVzcG9uc2USEwoLY2VydGlmaWNhdGUYASABKAwSEQoJYXV0aG9yaXR5GAIgASgMIhUKE1BhaXJpbmdMZWF2ZVJlcXVlc3QiFgoUUGFpcmluZ0xlYXZlUmVzcG9uc2Uy8wEKB1BhaXJpbmcSTAoFRW5yb2wSIC5mYWlybGVhZC52MS5QYWlyaW5nRW5yb2xSZXF1ZXN0GiEuZmFpcmxlYWQudjEuUGFpcmluZ0Vucm9sUmVzcG9uc2USTAoFUmVuZXcSIC5mYWlybGVhZC52MS5QYWlyaW5nUmVuZXdSZXF1ZXN0GiEuZmFpcmxlYWQudjEuUGFpcmluZ1JlbmV3UmVzcG9uc2USTAoFTGVhdmUSIC5mYWlybGVhZC52MS5QYWlyaW5nTGVhdmVSZXF1ZXN0GiEuZmFpcmxlYWQudjEuUGFpcmluZ0xlYXZlUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * What a machine says to be enrolled.
@@ -82,6 +82,21 @@ export type PairingEnrolRequest = Message<"fairlead.v1.PairingEnrolRequest"> & {
    * @generated from field: uint32 protocol_max = 9;
    */
   protocolMax: number;
+
+  /**
+   * How long the gateway may keep the call while the request waits for an administrator, in milliseconds; at most 60,000.
+   * 0: it answers at once.
+   *
+   * @generated from field: uint32 wait_ms = 10;
+   */
+  waitMs: number;
+
+  /**
+   * The waiting request, made with the same code, that this one takes the place of although its key is another; empty: none.
+   *
+   * @generated from field: string continues_request = 11;
+   */
+  continuesRequest: string;
 };
 
 /**
@@ -226,7 +241,9 @@ export const PairingLeaveResponseSchema: GenMessage<PairingLeaveResponse> = /*@_
  */
 export const Pairing: GenService<{
   /**
-   * Redeems a join code: proves the one-time secret, hands in a certificate request and gets the node's certificate.
+   * Redeems a join code: proves the one-time secret, hands in a certificate request and gets the node's certificate. With a
+   * code that requires approval the answer is `ENROLMENT_PENDING` until an administrator decided; asking again with the same
+   * key is the same request.
    *
    * @generated from rpc fairlead.v1.Pairing.Enrol
    */

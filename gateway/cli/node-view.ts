@@ -1,0 +1,118 @@
+import type { JsonValue } from "../../shared/fault/fault.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+import type { NodeSummary } from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import type { ArgumentSpec } from "../../shared/terminal/command.ts";
+import { formatDuration } from "../../shared/terminal/duration.ts";
+import { toTime, toWords } from "../../shared/terminal/json.ts";
+import type { TableView } from "../../shared/terminal/output.ts";
+import { faultToJson } from "./fault-to-json.ts";
+
+/** The argument that names a node. */
+export const nodeArgument: ArgumentSpec = {
+  name: "<node>",
+  text: "alias, id, or a prefix of the id of at least 6 characters",
+};
+
+/** The node of an answer, which always carries one. */
+export function given(node: NodeSummary | undefined): NodeSummary {
+  if (node) return node;
+  throw new Fault("INTERNAL", "the gateway answered without the node");
+}
+
+/** A node as `--json` shows it. */
+export function nodeToJson(node: NodeSummary): { readonly [key: string]: JsonValue } {
+  return {
+    id: node.id,
+    alias: node.alias,
+    state: node.state,
+    since: toTime(node.sinceMs),
+    reason: node.reason,
+    nextStep: node.nextStep,
+    version: node.agentVersion,
+    platform: node.platform,
+    hostName: node.hostName,
+    labels: node.labels,
+    note: node.note,
+    profile: node.profile,
+    workspaces: node.workspaces,
+    tools: node.tools,
+    skills: node.skills,
+    certificateExpiresAt: toTime(node.certificateExpiresMs),
+    lastSeenAt: toTime(node.lastSeenMs),
+    pairedAt: toTime(node.pairedMs),
+    generation: Number(node.generation),
+    address: node.address,
+    containment: node.containment,
+    problems: node.problems.map(({ kind, name, fault }) => ({ kind, name, error: faultToJson(fault) })),
+  };
+}
+
+/** Nodes as people see a list of them. */
+export function nodesToTable(nodes: readonly NodeSummary[], now: number): TableView {
+  return {
+    columns: [
+      "ALIAS",
+      "STATE",
+      "SINCE",
+      "REASON",
+      "VERSION",
+      "WORKSPACES",
+      "TOOLS",
+      "SKILLS",
+      "LABELS",
+      "CERTIFICATE",
+    ],
+    rows: nodes.map((node) => [
+      node.alias,
+      toWords(node.state),
+      `${formatDuration(now - Number(node.sinceMs))}`,
+      toWords(node.reason),
+      node.agentVersion,
+      node.workspaces.join(","),
+      String(node.tools),
+      String(node.skills),
+      toPairs(node.labels),
+      toTime(node.certificateExpiresMs) ?? "",
+    ]),
+    empty: "no node is paired; make a code with: fairlead invite",
+  };
+}
+
+/** Everything about a node for people. */
+export function nodeToLines(node: NodeSummary): readonly string[] {
+  const facts: readonly (readonly [string, string])[] = [
+    ["alias", node.alias],
+    ["id", node.id],
+    ["state", `${toWords(node.state)} since ${toTime(node.sinceMs) ?? "never"}`],
+    ["reason", toWords(node.reason)],
+    ["next step", node.nextStep],
+    ["profile", node.profile],
+    ["labels", toPairs(node.labels)],
+    ["note", node.note],
+    ["host", `${node.hostName} (${node.platform})`],
+    ["version", node.agentVersion],
+    ["address", node.address],
+    ["workspaces", node.workspaces.join(", ")],
+    ["tools", String(node.tools)],
+    ["skills", String(node.skills)],
+    ["containment", toWords(node.containment)],
+    ["paired", toTime(node.pairedMs) ?? ""],
+    ["last seen", toTime(node.lastSeenMs) ?? "never"],
+    ["certificate until", toTime(node.certificateExpiresMs) ?? ""],
+    ["generation", String(node.generation)],
+  ];
+  const problems = node.problems.map(
+    ({ kind, name, fault }) => `refused ${kind} ${name}: ${fault?.message ?? "no reason was given"}`,
+  );
+  return [
+    ...facts.filter(([, value]) => value !== "").map(([name, value]) => `${name}: ${value}`),
+    ...problems,
+  ];
+}
+
+/** Labels as they are written on the command line. */
+export function toPairs(labels: Readonly<Record<string, string>>): string {
+  return Object.entries(labels)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(",");
+}
