@@ -112,4 +112,20 @@ export const pairing = [
     id: "pairing.one-process-a-home",
     says: "A second agent in one home ends with `CONFLICT`, exit 6, naming the process that holds it; after that process is killed with SIGKILL and its id is reused by another program, the next start succeeds at once.",
   },
+  {
+    id: "pairing.approval-wait-shown",
+    says: "With `--require-approval`, `node join` prints the request id and the line `fairlead nodes approve ID`, and `fairlead node status` shows state `waiting for approval` with since, that id and that command, exit 3.",
+  },
+  {
+    id: "pairing.join-interrupted",
+    says: "Ctrl-C while `node join` waits for approval exits 130, and the next `node join` with the same code in that home goes on under the same request id.",
+  },
+  {
+    id: "pairing.approve-admits-waiting-node",
+    says: "After `fairlead nodes approve ID --name devbox` the waiting machine is `online` as `devbox` within 2 s, without a restart or a second command on it.",
+  },
+  {
+    id: "pairing.one-approval-suffices",
+    says: "A machine admitted by an invite without `--require-approval`, or by one `fairlead nodes approve`, has its workspaces, tools and skills listed with no further approval, and `fairlead nodes pending` is empty.",
+  },
 ] as const;
