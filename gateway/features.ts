@@ -14,7 +14,8 @@ import { createFilesFace } from "./files/face.ts";
 import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
-import type { PublicationReader } from "./link/links.ts";
+import { keepPresences, recallPresences } from "./link/kept-presences.ts";
+import type { Presence, PublicationReader } from "./link/links.ts";
 import { type LinkHost, startLinks } from "./link/start-links.ts";
 import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
 import { startMemory } from "./memory/memory.ts";
@@ -208,9 +209,18 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   });
   const tools = createToolCatalogue();
   const links = scope.use(
-    joinLinks({ settings, deps, store, pairing, aliases, readers: [skills.reader, tools.reader] }),
+    joinLinks({
+      recalled: await recallPresences(store),
+      settings,
+      deps,
+      store,
+      pairing,
+      aliases,
+      readers: [skills.reader, tools.reader],
+    }),
   );
   late.links = links;
+  scope.spawn("presences", (signal) => keepPresences({ store, links: links.links, clock, signal }));
   const registry = createWorkspaceRegistry({ links: links.links, clock });
   await recallWorkspaces({ store, registry });
   links.addReader(registry.reader);
@@ -250,9 +260,10 @@ interface LinkJoin extends Pick<Base, "store" | "pairing" | "aliases"> {
   readonly settings: GatewaySettings;
   readonly deps: FeatureDeps;
   readonly readers: readonly PublicationReader[];
+  readonly recalled: ReadonlyMap<string, Presence>;
 }
 
-function joinLinks({ settings, deps, store, pairing, aliases, readers }: LinkJoin): LinkHost {
+function joinLinks({ settings, deps, store, pairing, aliases, readers, recalled }: LinkJoin): LinkHost {
   const log = deps.log.child({ room: "link" });
   return startLinks({
     clock: deps.clock,
@@ -262,6 +273,7 @@ function joinLinks({ settings, deps, store, pairing, aliases, readers }: LinkJoi
       return who;
     },
     readers,
+    recalled,
     nextGeneration: (nodeId) => nextGeneration(store.db, nodeId),
     heartbeat: settings.limits,
     gatewayVersion: deps.version,

@@ -5,7 +5,8 @@ import type { Presence, PresenceState } from "./links.ts";
 
 /** What a node's state tells whoever watches it. */
 export interface NodeStateOptions {
-  readonly nodeId: string;
+  /** Where it stands at first. */
+  readonly first: Presence;
   readonly clock: Clock;
   /** Hears every change, after it. */
   readonly onChange: (presence: Presence) => void;
@@ -27,7 +28,7 @@ export class NodeState {
 
   constructor(options: NodeStateOptions) {
     this.#options = options;
-    this.#presence = neverLinked(options.nodeId, options.clock.now());
+    this.#presence = options.first;
   }
 
   get presence(): Presence {

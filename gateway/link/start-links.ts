@@ -35,6 +35,8 @@ export interface LinksOptions {
   readonly identify: (certificate: Uint8Array) => Promise<NodeIdentity>;
   /** What reads publications; more may be added later. */
   readonly readers?: readonly PublicationReader[];
+  /** Where nodes stood before this process began. */
+  readonly recalled?: ReadonlyMap<string, Presence>;
   /** The generation of a node's next link; must rise, also over restarts. The time in milliseconds by default. */
   readonly nextGeneration?: (nodeId: string) => Promise<number> | number;
   readonly heartbeat?: HeartbeatSettings;
@@ -269,7 +271,7 @@ class Host implements Links {
     const known = this.#nodes.get(nodeId);
     if (known) return known;
     const node = new NodeState({
-      nodeId,
+      first: this.presence(nodeId),
       clock: this.#clock,
       onChange: (presence) => this.#changes.tell(presence),
       withdraw: (reason) => this.#publications.withdraw(nodeId, reason),
@@ -293,7 +295,11 @@ class Host implements Links {
   }
 
   presence(nodeId: string): Presence {
-    return this.#nodes.get(nodeId)?.presence ?? neverLinked(nodeId, this.#startedMs);
+    return (
+      this.#nodes.get(nodeId)?.presence ??
+      this.#options.recalled?.get(nodeId) ??
+      neverLinked(nodeId, this.#startedMs)
+    );
   }
 
   changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<Presence> {

@@ -15,6 +15,7 @@ export const migrations: readonly Migration[] = [
   { version: 2, up: addDecisions },
   { version: 3, up: addEnrolmentRequests },
   { version: 4, up: addAudit },
+  { version: 5, up: addPresences },
 ];
 
 async function createIdentities(db: Kysely<unknown>): Promise<void> {
@@ -140,6 +141,19 @@ async function createSessions(db: Kysely<unknown>): Promise<void> {
     .addColumn("created_at", "bigint", (column) => column.notNull())
     .addColumn("expires_at", "bigint", (column) => column.notNull())
     .addColumn("revoked_at", "bigint")
+    .execute();
+}
+
+async function addPresences(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .createTable("presences")
+    .addColumn("node_id", "text", (column) => column.primaryKey())
+    .addColumn("state", "text", (column) => column.notNull())
+    .addColumn("reason", "text", (column) => column.notNull())
+    .addColumn("since", "bigint", (column) => column.notNull())
+    .addColumn("seen_at", "bigint", (column) => column.notNull())
+    .addColumn("generation", "bigint", (column) => column.notNull())
+    .addColumn("address", "text", (column) => column.notNull())
     .execute();
 }
 

@@ -165,6 +165,18 @@ export interface AuditHeadTable {
   hash: string;
 }
 
+/** Where a node stood when it last changed. */
+export interface PresencesTable {
+  node_id: string;
+  state: string;
+  reason: string;
+  since: number;
+  /** When it was last heard of; 0: never. */
+  seen_at: number;
+  generation: number;
+  address: string;
+}
+
 /** Audit records that are made and not yet in a file. */
 export interface AuditPendingTable {
   sequence: number;
@@ -206,6 +218,7 @@ export interface Tables {
   name_assignments: NameAssignmentsTable;
   file_reads: FileReadsTable;
   link_generations: LinkGenerationsTable;
+  presences: PresencesTable;
   audit_head: AuditHeadTable;
   audit_pending: AuditPendingTable;
   audit_segments: AuditSegmentsTable;
