@@ -9,7 +9,7 @@ export function faultToJson(fault: Fault | undefined): JsonValue {
   return {
     code: names.get(fault.code) ?? "INTERNAL",
     message: fault.message,
-    hint: fault.hint,
+    ...(fault.hint === "" ? {} : { hint: fault.hint }),
     retryable: fault.retryable,
     details: toJsonValue(fault.details ?? {}),
   };

@@ -9,6 +9,7 @@ import {
   type FilesReadResponse,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { maxDeadlineMs } from "../../shared/rpc/deadline.ts";
+import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
@@ -130,10 +131,16 @@ async function list(input: CommandInput, runtime: Runtime): Promise<number> {
     empty: `${remote.shown} is empty`,
   }));
   if (!runtime.output.json) {
-    for (const { path: at, fault } of problems) runtime.output.note(`failed: ${at}: ${fault?.message ?? ""}`);
+    for (const { path: at, fault } of problems) runtime.output.note(`failed: ${at}: ${problemText(fault)}`);
     if (cursor !== "") runtime.output.note(`note: more follow; go on with --cursor ${cursor}`);
   }
   return problems.length > 0 ? 7 : 0;
+}
+
+function problemText(fault: EntryProblem["fault"]): string {
+  if (!fault) return "no reason was given";
+  const { message, code } = fromWireFault(fault);
+  return `${message} (${code})`;
 }
 
 /** Largest content that is shown inside a JSON document, in bytes. */

@@ -9,6 +9,7 @@ import {
   type FilesWriteTreeRequestSchema,
   type FilesWriteTreeResponseSchema,
   type WriteHeader,
+  type WriteTreeHeader,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
@@ -56,19 +57,20 @@ async function* freedWhenSent<P extends MessageInitShape<typeof FilesWriteReques
   }
 }
 
-type Condition = Pick<WriteHeader, "precondition" | "ifMatch">;
+type Condition = Pick<WriteHeader, "precondition" | "ifMatch" | "orAbsent">;
 
 async function resolveCondition(
   options: FilesFaceOptions,
   target: Target,
   header: WriteHeader,
 ): Promise<Condition> {
-  const { precondition, ifMatch } = header;
-  if (precondition !== WritePrecondition.UNSPECIFIED) return { precondition, ifMatch };
+  const { precondition, ifMatch, orAbsent } = header;
+  if (precondition !== WritePrecondition.UNSPECIFIED) return { precondition, ifMatch, orAbsent };
   const { node, handle, path, context } = target;
   const known = await options.reads?.find({ nodeId: node.id, workspace: handle.workspace, path, context });
-  if (known === undefined) return { precondition: WritePrecondition.ABSENT, ifMatch: "" };
-  return { precondition: WritePrecondition.MATCH, ifMatch: known };
+  if (known === undefined) return { precondition: WritePrecondition.ABSENT, ifMatch: "", orAbsent: false };
+  // What was read and is gone by now can be lost no more: it is written anew.
+  return { precondition: WritePrecondition.MATCH, ifMatch: known, orAbsent: true };
 }
 
 async function sendFile(
@@ -88,9 +90,13 @@ async function sendFile(
 function toDefaultConflict(fault: Fault, target: Target): Fault {
   if (fault.code !== "ALREADY_EXISTS" && fault.code !== "CONFLICT") return fault;
   const isKnown = fault.code === "CONFLICT";
-  const why = isKnown ? "changed since you last read it" : "exists, and you never read it";
-  return new Fault("CONFLICT", `${target.path} ${why}`, {
-    hint: "read it first, or say what it must be with --if-match DIGEST, or --if-match any to replace it",
+  // Only a node that does not know of `orAbsent` says so.
+  const isGone = isKnown && fault.details["actual"] === "absent";
+  const known = isGone ? "was removed since you last read it" : "changed since you last read it";
+  return new Fault("CONFLICT", `${target.path} ${isKnown ? known : "exists, and you never read it"}`, {
+    hint: isGone
+      ? "write it anew with --if-match absent"
+      : "read it first, or say what it must be with --if-match DIGEST, or --if-match any to replace it",
     details: { ...fault.details, path: target.path, reason: isKnown ? "changed" : "never_read" },
     cause: fault,
   });
@@ -116,8 +122,7 @@ export async function passWriteTree(
       if (denied.length < maxProblems) denied.push(toProblem(path, fault));
     },
   });
-  const precondition = first.header.precondition || WritePrecondition.ABSENT;
-  const named = { ...first, header: { ...first.header, precondition, path: target.path } };
+  const named = { ...first, header: { ...byDefault(first.header), path: target.path } };
   const answer = await target.handle.files.writeTree(filtered(input.withFirst(named), filter), {
     ...callOptions(context),
     bulk: true,
@@ -127,6 +132,12 @@ export async function passWriteTree(
     problems: [...answer.problems, ...denied].slice(0, maxProblems),
     source: toSource(target, answer.source),
   };
+}
+
+/** A tree that names no condition replaces nothing, and takes what is there already as it is. */
+function byDefault(header: WriteTreeHeader): WriteTreeHeader {
+  if (header.precondition !== WritePrecondition.UNSPECIFIED) return header;
+  return { ...header, precondition: WritePrecondition.ABSENT, keepEqual: true };
 }
 
 async function* filtered(

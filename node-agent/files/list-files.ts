@@ -106,7 +106,8 @@ async function readFolder(
 async function readTree(root: RootHandle, { path, page, after, signal }: Reading): Promise<ReadPage> {
   const { canonicalPath } = await root.stat(path);
   let last: string | undefined;
-  for await (const batch of root.walk(path, { signal, ...(after === undefined ? {} : { after }) })) {
+  const from = after === undefined ? {} : { after };
+  for await (const batch of root.walk(path, { signal, asListed: true, ...from })) {
     for (const item of batch) {
       if (page.isFull()) return { canonicalPath, last };
       const found = item.kind === "entry" ? item.entry : item.problem;

@@ -133,10 +133,11 @@ export async function writeTree(
   const { root, settings } = workspace;
   const { maxFileBytes } = settings;
   const { treeEntries, treeDepth } = workspace.limits;
-  const { stored, problems } = await storeTree(parts, {
+  const { stored, problems, unchangedCount } = await storeTree(parts, {
     root,
     path,
-    precondition,
+    precondition: precondition === "absent" && header.keepEqual ? "absent_or_equal" : precondition,
+    top: { mode: header.mode === 0 ? 0o755 : header.mode, mtimeNs: header.modifiedNs },
     strict: header.strict,
     maxEntries: treeEntries,
     maxDepth: treeDepth,
@@ -147,6 +148,7 @@ export async function writeTree(
   return {
     stored,
     problems: problems.map(toWireProblem),
+    unchanged: BigInt(unchangedCount),
     source: toWireSource({ workspace: settings.name, requestedPath: path, canonicalPath }),
   };
 }

@@ -40,7 +40,7 @@ export async function writeFile(
   const { header, rest } = stream;
   try {
     const path = parseRequestPath(header.path);
-    const precondition = toPrecondition(header.precondition, header.ifMatch);
+    const precondition = toPrecondition(header.precondition, header.ifMatch, header.orAbsent);
     const announcedBytes = toCount(header.sizeBytes, "sizeBytes");
     requireSize(workspace, path, announcedBytes);
     await using staged = await workspace.root.stageWrite(path, {
@@ -66,14 +66,14 @@ export async function writeFile(
 }
 
 /** What the wire says of the condition. */
-export function toPrecondition(word: WritePrecondition, ifMatch: string): Precondition {
+export function toPrecondition(word: WritePrecondition, ifMatch: string, orAbsent = false): Precondition {
   switch (word) {
     case WritePrecondition.ABSENT:
       return { kind: "absent" };
     case WritePrecondition.ANY:
       return { kind: "any" };
     case WritePrecondition.MATCH:
-      return { kind: "match", digest: parseDigest(ifMatch, "ifMatch") };
+      return { kind: "match", digest: parseDigest(ifMatch, "ifMatch"), orAbsent };
     case WritePrecondition.UNSPECIFIED:
     default:
       throw new Fault("INVALID_ARGUMENT", "a write says what must hold for it", {

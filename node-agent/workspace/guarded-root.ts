@@ -8,6 +8,7 @@ import type {
   CommitOptions,
   Entry,
   EntryKind,
+  FolderTime,
   HideRule,
   Listing,
   ListOptions,
@@ -148,6 +149,22 @@ class PolicedRoot implements GuardedRoot {
 
   async makeLink(path: WorkspacePath, target: string, options: MakeLinkOptions = {}): Promise<Entry> {
     return this.#root.makeLink(path, target, this.#judged("write", path, options));
+  }
+
+  async setFolderTimes(times: readonly FolderTime[], options: OperationOptions = {}): Promise<void> {
+    const allowed = times.filter(
+      ({ path }) => this.#guard().policy.judge("write", path).decision === "allow",
+    );
+    await this.#root.setFolderTimes(allowed, {
+      check: (canonicalPath) => {
+        this.recheck("write", canonicalPath);
+        options.check?.(canonicalPath);
+      },
+    });
+  }
+
+  createAsideName(): string {
+    return this.#root.createAsideName();
   }
 
   walk(path: WorkspacePath, options: WalkOptions = {}): AsyncIterable<readonly WalkItem[]> {

@@ -68,8 +68,11 @@ export interface RootOptions {
   readonly followSymlinks?: boolean;
   /** Serve files that have more than one name. Off by default. */
   readonly allowHardLinks?: boolean;
-  /** Remove staged files of dead processes once opened. Off by default: a root that is only read is never changed. */
-  readonly sweep?: boolean;
+  /**
+   * Remove what dead processes left behind once opened: staged files and trees under an aside name, everywhere below the
+   * root, or with `top` only in the folder itself. Off by default: a root that is only read is never changed.
+   */
+  readonly sweep?: boolean | "top";
   readonly hooks?: RootHooks;
 }
 
@@ -128,7 +131,12 @@ export interface OpenFile extends AsyncDisposable {
 export type Precondition =
   | { readonly kind: "any" }
   | { readonly kind: "absent" }
-  | { readonly kind: "match"; readonly digest: Digest };
+  | {
+      readonly kind: "match";
+      readonly digest: Digest;
+      /** Nothing at the path is as good. */
+      readonly orAbsent?: boolean;
+    };
 
 /** What `stageWrite` takes. */
 export interface StageOptions extends OperationOptions {
@@ -273,6 +281,12 @@ export interface MakeLinkOptions extends OperationOptions {
   readonly replace?: boolean;
 }
 
+/** A modification time for a folder, in nanoseconds since 1970. Kept to the microsecond. */
+export interface FolderTime {
+  readonly path: WorkspacePath;
+  readonly mtimeNs: bigint;
+}
+
 /** What `walk` takes. */
 export interface WalkOptions extends OperationOptions {
   readonly hide?: HideRule;
@@ -282,6 +296,8 @@ export interface WalkOptions extends OperationOptions {
   readonly maxDepth?: number;
   /** Begin behind this path (relative to the workspace), which an earlier walk ended with. */
   readonly after?: WorkspacePath;
+  /** As `list` has it: what cannot be read (a device, a link that leads out, one name of several) is an entry as well. */
+  readonly asListed?: boolean;
   /** Read the content of files up to this size in the same turn; 0 (none) by default, at most 512 KiB. */
   readonly contentUpToBytes?: number;
   readonly signal?: AbortSignal;
@@ -334,6 +350,13 @@ export interface RootHandle extends AsyncDisposable {
   /** Renames; nothing may stand at `to`. */
   move(from: WorkspacePath, to: WorkspacePath, options?: MoveOptions): Promise<Entry>;
   makeFolder(path: WorkspacePath, options?: MakeFolderOptions): Promise<Entry>;
+  /**
+   * Gives folders their times, after all that changes them was done. One that cannot have it (gone, another user's, not
+   * allowed) keeps its own.
+   */
+  setFolderTimes(times: readonly FolderTime[], options?: OperationOptions): Promise<void>;
+  /** A new name for a tree that is filled aside and then moved to its place; a sweep removes it when this process died. */
+  createAsideName(): string;
   /**
    * Makes a symbolic link with the text `target`. One with that text already is as good. An absolute text, and one that
    * leads out, is `PATH_ESCAPES`; whether anything stands at the target is not asked.

@@ -2,7 +2,8 @@ import { randomBytes } from "node:crypto";
 
 /**
  * Names of files that are being written: `.fairlead-stage-<boot>-<namespace>-<process id>-<start time>-<random>`, so that a
- * later process can tell a leftover of a dead one from the work of a living one.
+ * later process can tell a leftover of a dead one from the work of a living one. Trees that are filled aside are called
+ * `.fairlead-part-…` in the same way.
  */
 
 /** Who stages: this process, told from all others of this machine and of earlier boots. */
@@ -17,7 +18,8 @@ export interface StageMarker {
 }
 
 const prefix = ".fairlead-stage-";
-const shape = /^\.fairlead-stage-([0-9a-f]{8})-([0-9]+)-([0-9]+)-([0-9]+)-[0-9a-f]{12}$/;
+const asidePrefix = ".fairlead-part-";
+const shape = /^\.fairlead-(stage|part)-([0-9a-f]{8})-([0-9]+)-([0-9]+)-([0-9]+)-[0-9a-f]{12}$/;
 
 /** Whether `name` is kept for staged files; no entry of that name is ever shown or taken. */
 export function isStagedName(name: string): boolean {
@@ -26,14 +28,21 @@ export function isStagedName(name: string): boolean {
 
 /** A new name for a file staged by `marker`. */
 export function createStagedName(marker: StageMarker): string {
-  const random = randomBytes(6).toString("hex");
-  return `${prefix}${marker.boot}-${marker.namespace}-${marker.pid}-${marker.startTicks}-${random}`;
+  return `${frontOf(prefix, marker)}${randomBytes(6).toString("hex")}`;
+}
+
+/** A new name for a folder that `marker` fills aside. Unlike a staged file's it is a name as any other. */
+export function createAsideName(marker: StageMarker): string {
+  return `${frontOf(asidePrefix, marker)}${randomBytes(6).toString("hex")}`;
+}
+
+function frontOf(start: string, { boot, namespace, pid, startTicks }: StageMarker): string {
+  return `${start}${boot}-${namespace}-${pid}-${startTicks}-`;
 }
 
 /** Makes one new name after the other for files staged by `marker`; cheaper than one at a time. */
 export function createStagedNames(marker: StageMarker): () => string {
-  const { boot, namespace, pid, startTicks } = marker;
-  const front = `${prefix}${boot}-${namespace}-${pid}-${startTicks}-`;
+  const front = frontOf(prefix, marker);
   let next = randomBytes(6).readUIntBE(0, 6);
   return () => {
     next = (next + 1) % 2 ** 48;
@@ -41,10 +50,19 @@ export function createStagedNames(marker: StageMarker): () => string {
   };
 }
 
-/** Who staged `name`; undefined for a name of another shape. */
+/** Who staged the file `name`; undefined for a name of another shape. */
 export function readStagedName(name: string): StageMarker | undefined {
-  const [, boot, namespace, pid, startTicks] = shape.exec(name) ?? [];
-  if (boot === undefined || namespace === undefined || pid === undefined || startTicks === undefined)
-    return undefined;
+  return readName(name, "stage");
+}
+
+/** Who fills the folder `name` aside; undefined for a name of another shape. */
+export function readAsideName(name: string): StageMarker | undefined {
+  return readName(name, "part");
+}
+
+function readName(name: string, wanted: "stage" | "part"): StageMarker | undefined {
+  const [, kind, boot, namespace, pid, startTicks] = shape.exec(name) ?? [];
+  if (kind !== wanted || boot === undefined || namespace === undefined) return undefined;
+  if (pid === undefined || startTicks === undefined) return undefined;
   return { boot, namespace, pid: Number(pid), startTicks };
 }

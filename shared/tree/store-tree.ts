@@ -1,4 +1,4 @@
-import { digestOf, isDigest, type Digest } from "../content/digest.ts";
+import { digestOf } from "../content/digest.ts";
 import { Fault, isFault } from "../fault/fault.ts";
 import {
   EntryKind,
@@ -8,9 +8,12 @@ import {
   type TreeTrailer,
 } from "../gen/fairlead/v1/files_pb.ts";
 import { appendPath, parseWorkspacePath, pathNames, type WorkspacePath } from "../names/workspace-path.ts";
-import type { BatchWriter, CanonicalCheck, RootHandle, StagedFile } from "../root/root-handle.ts";
+import type { BatchWriter, CanonicalCheck, RootHandle, StageOptions } from "../root/root-handle.ts";
 import { fromWireFault } from "../rpc/fault-wire.ts";
+import { isStandingEqual, openIncoming, type IncomingFile } from "./incoming-file.ts";
+import { startFolderTimes, type FolderTimes } from "./tree-folder-times.ts";
 import { maxNamedProblems, type TreePart, type TreeProblem } from "./tree-part.ts";
+import { differs, kindWord, malformed, ownersMode } from "./tree-rules.ts";
 import { assertTrailer, createTreeTally } from "./tree-tally.ts";
 
 /** Where a tree goes and what is allowed there. */
@@ -18,8 +21,10 @@ export interface StoreTreeOptions {
   readonly root: RootHandle;
   /** The folder that the tree's root becomes; made when absent. */
   readonly path: WorkspacePath;
-  /** For every file of the tree. */
-  readonly precondition: "any" | "absent";
+  /** For every file of the tree; with `absent_or_equal` one that stands there with the very content is as good as stored. */
+  readonly precondition: "any" | "absent" | "absent_or_equal";
+  /** The tree's own folder, where it is not the root: its permission bits where it is made, and its time. */
+  readonly top?: { readonly mode: number; readonly mtimeNs: bigint };
   /** Judges an entry before anything is made for it; its fault makes the entry a problem. */
   readonly mayWrite?: (path: WorkspacePath, kind: "file" | "folder" | "link") => Fault | undefined;
   /** Judges canonical paths, as every write's. */
@@ -46,6 +51,8 @@ export interface StoredTree {
   readonly problems: readonly TreeProblem[];
   /** All entries that failed. */
   readonly failedCount: number;
+  /** Of the stored files: those that stood there with this content already. */
+  readonly unchangedCount: number;
 }
 
 /**
@@ -69,7 +76,7 @@ interface Streamed {
   readonly entry: Entry;
   readonly pending: Pending;
   /** Undefined once the file has failed: what still comes of it is dropped. */
-  stage: StagedFile | undefined;
+  file: IncomingFile | undefined;
   receivedBytes: bigint;
 }
 
@@ -88,11 +95,14 @@ class Storer implements AsyncDisposable {
   readonly #stored = createTreeTally();
   readonly #problems: TreeProblem[] = [];
   readonly #precondition: { readonly kind: "any" | "absent" };
+  readonly #keepsEqual: boolean;
   readonly #batch: BatchWriter;
+  readonly #times: FolderTimes;
   /** Small files of the batch, in its order. */
   #staged: Pending[] = [];
   #pending: Pending[] = [];
   #failedCount = 0;
+  #unchangedCount = 0;
   #entryCount = 0;
   #isRootMade = false;
   #streamed: Streamed | undefined;
@@ -100,7 +110,9 @@ class Storer implements AsyncDisposable {
 
   constructor(options: StoreTreeOptions) {
     this.#options = options;
-    this.#precondition = { kind: options.precondition };
+    this.#precondition = { kind: options.precondition === "any" ? "any" : "absent" };
+    this.#keepsEqual = options.precondition === "absent_or_equal";
+    this.#times = startFolderTimes(options.root, options.path);
     this.#batch = options.root.batchWrite({ isUnseen: options.isUnseen ?? false });
   }
 
@@ -128,15 +140,22 @@ class Storer implements AsyncDisposable {
       stored: this.#stored.trailer(BigInt(this.#failedCount)),
       problems: this.#problems,
       failedCount: this.#failedCount,
+      unchangedCount: this.#unchangedCount,
     };
   }
 
   async #makeRoot(): Promise<void> {
     if (this.#isRootMade) return;
     this.#isRootMade = true;
-    const { root, path, check } = this.#options;
+    const { root, path, check, top } = this.#options;
     if (path === "") return;
-    await root.makeFolder(path, { parents: true, allowExisting: true, ...(check ? { check } : {}) });
+    await root.makeFolder(path, {
+      parents: true,
+      allowExisting: true,
+      ...(top ? { mode: ownersMode(top.mode) } : {}),
+      ...(check ? { check } : {}),
+    });
+    if (top) this.#times.add("", top.mtimeNs);
   }
 
   async #takeEntries(part: TreePart): Promise<void> {
@@ -150,8 +169,8 @@ class Storer implements AsyncDisposable {
       const pending: Pending = { entry, state: "open" };
       this.#pending.push(pending);
       if (item.streamed) {
-        this.#streamed = { entry, pending, stage: undefined, receivedBytes: 0n };
-        await this.#openStage(this.#streamed);
+        this.#streamed = { entry, pending, file: undefined, receivedBytes: 0n };
+        await this.#openFile(this.#streamed);
       } else {
         this.#came.add(entry);
         await this.#store(pending, item, part.content.subarray(at, end));
@@ -178,9 +197,11 @@ class Storer implements AsyncDisposable {
     const { entry } = pending;
     try {
       const path = this.#pathOf(entry);
-      // A file that is staged is stored only once it has its name.
-      if (entry.kind === EntryKind.FILE) return this.#stageSmall(path, pending, { item, content });
-      if (entry.kind === EntryKind.FOLDER) await this.#makeFolder(path, entry);
+      if (entry.kind === EntryKind.FILE) {
+        // A file that is staged is stored only once it has its name.
+        if (this.#stageSmall(path, pending, { item, content })) return;
+        this.#unchangedCount += 1;
+      } else if (entry.kind === EntryKind.FOLDER) await this.#makeFolder(path, entry);
       else await this.#makeLink(path, entry);
       pending.state = "stored";
     } catch (error) {
@@ -208,9 +229,9 @@ class Storer implements AsyncDisposable {
 
   async #makeFolder(path: WorkspacePath, entry: Entry): Promise<void> {
     const { root, check } = this.#options;
-    // What is made here is filled afterwards, so its owner may always enter and write.
-    const mode = (entry.mode & 0o777) | 0o700;
+    const mode = ownersMode(entry.mode);
     await root.makeFolder(path, { allowExisting: true, mode, ...(check ? { check } : {}) });
+    this.#times.add(entry.path, entry.modifiedNs);
   }
 
   async #makeLink(path: WorkspacePath, entry: Entry): Promise<void> {
@@ -222,9 +243,9 @@ class Storer implements AsyncDisposable {
     });
   }
 
-  #stageSmall(path: WorkspacePath, pending: Pending, { item, content }: Inline): void {
+  /** Whether it was staged; else the file stands there as it is to be. */
+  #stageSmall(path: WorkspacePath, pending: Pending, { item, content }: Inline): boolean {
     const { entry } = pending;
-    const { check, maxFileBytes } = this.#options;
     if (entry.sizeBytes !== item.inlineBytes)
       throw malformed(`${entry.path} comes with another size than its own`);
     const actual = digestOf(content);
@@ -233,14 +254,26 @@ class Storer implements AsyncDisposable {
         details: { path: entry.path, expected: entry.digest, actual },
       });
     }
-    this.#batch.add(path, content, {
-      precondition: this.#precondition,
+    try {
+      this.#batch.add(path, content, { ...this.#writing(entry), precondition: this.#precondition });
+    } catch (error) {
+      if (!this.#keepsEqual || !isFault(error, "ALREADY_EXISTS")) throw error;
+      if (isStandingEqual(this.#options.root, path, content)) return false;
+      throw differs(path);
+    }
+    this.#staged.push(pending);
+    return true;
+  }
+
+  /** How every file of the tree is written. */
+  #writing(entry: Entry): Omit<StageOptions, "precondition"> & { readonly mode: number } {
+    const { check, maxFileBytes } = this.#options;
+    return {
       mode: entry.mode & 0o777,
       ...(entry.modifiedNs === 0n ? {} : { mtimeNs: entry.modifiedNs }),
       ...(check ? { check } : {}),
       ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
-    });
-    this.#staged.push(pending);
+    };
   }
 
   /** Gives the staged files their names, and tallies what is settled by now, in the order of the tree. */
@@ -262,19 +295,18 @@ class Storer implements AsyncDisposable {
     const settled = open < 0 ? this.#pending : this.#pending.slice(0, open);
     this.#pending = open < 0 ? [] : this.#pending.slice(open);
     for (const { entry, state } of settled) if (state === "stored") this.#stored.add(entry);
+    const last = settled.at(-1);
+    if (last) await this.#times.settle(last.entry.path, check);
   }
 
-  async #openStage(streamed: Streamed): Promise<void> {
+  async #openFile(streamed: Streamed): Promise<void> {
     const { entry } = streamed;
-    const { root, check, maxFileBytes } = this.#options;
     try {
-      streamed.stage = await root.stageWrite(this.#pathOf(entry), {
-        createParents: false,
+      streamed.file = await openIncoming(this.#options.root, this.#pathOf(entry), {
+        ...this.#writing(entry),
+        sizeBytes: entry.sizeBytes,
         precondition: this.#precondition,
-        mode: entry.mode & 0o777,
-        ...(entry.modifiedNs === 0n ? {} : { mtimeNs: entry.modifiedNs }),
-        ...(check ? { check } : {}),
-        ...(maxFileBytes === undefined ? {} : { maxBytes: maxFileBytes }),
+        keepsEqual: this.#keepsEqual,
       });
     } catch (error) {
       this.#failEntry(streamed.pending, error);
@@ -290,9 +322,9 @@ class Storer implements AsyncDisposable {
     }
     this.#options.onBytes?.(chunk.byteLength);
     try {
-      await streamed.stage?.write(chunk);
+      await streamed.file?.take(chunk);
     } catch (error) {
-      await this.#dropStage(streamed);
+      await this.#dropFile(streamed);
       this.#failEntry(streamed.pending, error);
     }
   }
@@ -301,48 +333,44 @@ class Storer implements AsyncDisposable {
     const streamed = this.#streamed;
     if (!streamed) throw malformed("a file ends that did not begin");
     this.#streamed = undefined;
-    const { entry, pending, stage } = streamed;
+    const { entry, pending, file } = streamed;
     // The sender gave it up, and says why among the problems.
     if (trailer.digest === "") {
       pending.state = "given-up";
-      await this.#dropStage(streamed);
+      await this.#dropFile(streamed);
       return;
     }
     pending.entry = { ...entry, sizeBytes: trailer.sizeBytes, digest: trailer.digest };
     this.#came.add(pending.entry);
-    if (!stage) return;
-    streamed.stage = undefined;
+    if (!file) return;
     try {
-      await using open = stage;
-      await this.#commit(open, trailer);
+      const { check, signal } = this.#options;
+      const ended = await file.finish(trailer, {
+        ...(check ? { check } : {}),
+        ...(signal ? { signal } : {}),
+      });
+      if (ended === "unchanged") this.#unchangedCount += 1;
       pending.state = "stored";
     } catch (error) {
       this.#failEntry(pending, error);
+    } finally {
+      await this.#dropFile(streamed);
     }
-  }
-
-  async #commit(stage: StagedFile, said: FileTrailer): Promise<void> {
-    const { check, signal } = this.#options;
-    await stage.commit({
-      precondition: this.#precondition,
-      expected: { sizeBytes: Number(said.sizeBytes), digest: requireDigest(said.digest) },
-      ...(check ? { check } : {}),
-      ...(signal ? { signal } : {}),
-    });
   }
 
   async #takeTreeTrailer(trailer: TreeTrailer): Promise<void> {
     if (this.#streamed) throw malformed("the tree ends in the middle of a file");
     assertTrailer(this.#came, trailer);
     await this.#publish();
+    await this.#times.settle(undefined, this.#options.check);
     if (this.#entryCount > 1) await this.#batch.sync();
     this.#isClosed = true;
   }
 
-  async #dropStage(streamed: Streamed): Promise<void> {
-    const { stage } = streamed;
-    streamed.stage = undefined;
-    await stage?.discard();
+  async #dropFile(streamed: Streamed): Promise<void> {
+    const { file } = streamed;
+    streamed.file = undefined;
+    await file?.[Symbol.asyncDispose]();
   }
 
   #failEntry(pending: Pending, error: unknown): void {
@@ -362,25 +390,11 @@ class Storer implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await using batch = this.#batch;
     void batch;
-    if (this.#streamed) await this.#dropStage(this.#streamed);
+    if (this.#streamed) await this.#dropFile(this.#streamed);
   }
 }
 
 interface Inline {
   readonly item: TreeEntry;
   readonly content: Uint8Array;
-}
-
-function requireDigest(text: string): Digest {
-  if (isDigest(text)) return text;
-  throw malformed("a file comes without its digest");
-}
-
-function kindWord(kind: EntryKind): "file" | "folder" | "link" {
-  if (kind === EntryKind.FOLDER) return "folder";
-  return kind === EntryKind.LINK ? "link" : "file";
-}
-
-function malformed(why: string): Fault {
-  return new Fault("INTEGRITY_FAILURE", `the tree is malformed: ${why}`);
 }

@@ -1,19 +1,17 @@
-import { randomBytes } from "node:crypto";
-import { parseDigest } from "../../../shared/content/digest.ts";
-import { Fault } from "../../../shared/fault/fault.ts";
-import {
-  EntryKind,
-  type FileHeader,
-  type FileTrailer,
-  type Source,
-} from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { createDigester, parseDigest, type Digest } from "../../../shared/content/digest.ts";
+import { Fault, isFault } from "../../../shared/fault/fault.ts";
+import { EntryKind, type Entry, type Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { joinPath, parentPath, parseWorkspacePath, rootPath } from "../../../shared/names/workspace-path.ts";
-import type { StagedFile } from "../../../shared/root/root-handle.ts";
+import type { Precondition } from "../../../shared/root/root-handle.ts";
 import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
+import { confirm } from "../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
-import { storeTree, type StoredTree } from "../../../shared/tree/store-tree.ts";
-import type { TreePart } from "../../../shared/tree/tree-part.ts";
-import { openFileTarget, openTreeTarget, type LocalPlace } from "./local-place.ts";
+import type { Runtime } from "../../../shared/terminal/runtime.ts";
+import { storeTree, type StoredTree, type StoreTreeOptions } from "../../../shared/tree/store-tree.ts";
+import { chunkBytes, type TreePart } from "../../../shared/tree/tree-part.ts";
+import { parseCondition, requireTreeCondition, type Condition } from "./condition.ts";
+import { openFileTarget, openTreeTarget, type LocalPlace, type LocalTarget } from "./local-place.ts";
+import { openParts } from "./read-parts.ts";
 import { parseRemote, type Remote } from "./remote.ts";
 import { runTransfer, type Transfer, type TransferCounts } from "./transfer.ts";
 
@@ -26,116 +24,170 @@ export const getCommand: CommandModule = {
     { name: "<path>", text: "NODE:/WORKSPACE/PATH" },
     { name: "[local]", text: "where to put it (default: here, under its own name)" },
   ],
-  options: [{ flags: "--strict", text: "the first bad entry of a tree ends it, and nothing is kept" }],
+  options: [
+    {
+      flags: "--if-match <digest>",
+      text: "what must stand here: a digest, absent, or any (default: a file that you name is replaced, in a folder none that differs)",
+    },
+    { flags: "--strict", text: "the first bad entry of a tree ends it, and nothing is kept" },
+  ],
   callsNode: true,
   run: (input, runtime) => {
     const remote = parseRemote(input.argument("path"));
     const local = input.maybeArgument("local") ?? ".";
+    const condition = parseCondition(input.text("if-match"));
     return runTransfer(runtime, remote.name, async (transfer) => {
       const { entry } = await transfer.files.stat(
         { workspace: remote.workspace, path: remote.path },
         transfer.call,
       );
-      const job: GetJob = { transfer, remote, local, strict: input.flag("strict") };
-      if (entry?.kind === EntryKind.FOLDER) return await getTree(job);
-      transfer.onTotal(Number(entry?.sizeBytes ?? 0));
+      if (!entry) throw new Fault("INTERNAL", "the answer holds no entry");
+      const job: GetJob = {
+        runtime,
+        transfer,
+        remote,
+        local,
+        condition,
+        entry,
+        strict: input.flag("strict"),
+      };
+      if (entry.kind === EntryKind.FOLDER) return await getTree(job);
+      transfer.onTotal(Number(entry.sizeBytes));
       return await getFile(job);
     });
   },
 };
 
 interface GetJob {
+  readonly runtime: Runtime;
   readonly transfer: Transfer;
   readonly remote: Remote;
   readonly local: string;
+  readonly condition: Condition;
+  /** What stands at the remote path. */
+  readonly entry: Entry;
   readonly strict: boolean;
 }
 
 type GetResult = TransferCounts & { readonly from: string; readonly to: string };
 
 /** One file: staged beside its target, verified, renamed. */
-async function getFile({ transfer, remote, local }: GetJob): Promise<GetResult> {
+async function getFile(job: GetJob): Promise<GetResult> {
+  const { transfer, remote, local } = job;
   const { workspace, path } = remote;
   await using place = await openFileTarget(local, remote.name);
+  const decided = await decideTarget(job, place);
+  if (decided.kind === "unchanged") return { ...decided.result, from: remote.shown, to: place.shown };
   await using parts = openParts(transfer.files.read({ workspace, path }, transfer.call));
   const header = await parts.header();
   const { entry } = header;
   const kept = entry ? { mode: entry.mode & 0o777, mtimeNs: entry.modifiedNs } : {};
-  await using stage = await place.root.stageWrite(place.path, kept);
+  const { precondition } = decided;
+  await using stage = await place.root.stageWrite(place.path, { ...kept, precondition });
   const trailer = await parts.fill(stage, transfer.onBytes);
   const receipt = await stage.commit({
-    precondition: { kind: "any" },
+    precondition,
     expected: { sizeBytes: Number(trailer.sizeBytes), digest: parseDigest(trailer.digest) },
     signal: transfer.signal,
   });
+  await place.root.swept;
   return {
+    ...fileCounts(receipt.sizeBytes, receipt.digest),
     from: remote.shown,
     to: place.shown,
-    files: 1,
-    folders: 0,
-    links: 0,
-    bytes: receipt.sizeBytes,
-    failed: [],
-    failedCount: 0,
-    digest: receipt.digest,
     source: header.source,
   };
 }
 
-interface Parts extends AsyncDisposable {
-  header(): Promise<FileHeader>;
-  /** Writes every chunk into the stage and gives the trailer. */
-  fill(stage: StagedFile, onBytes: (bytes: number) => void): Promise<FileTrailer>;
+function fileCounts(bytes: number, digest: Digest): TransferCounts & { readonly failed: [] } {
+  return { files: 1, folders: 0, links: 0, bytes, failed: [], failedCount: 0, digest };
 }
 
-type ReadMessage = { readonly part: ReadPart };
-type ReadPart =
-  | { readonly case: "header"; readonly value: FileHeader }
-  | { readonly case: "trailer"; readonly value: FileTrailer }
-  | { readonly case: "chunk"; readonly value: Uint8Array }
-  | { readonly case: undefined; readonly value?: undefined };
+type Decided =
+  | { readonly kind: "write"; readonly precondition: Precondition }
+  | { readonly kind: "unchanged"; readonly result: TransferCounts };
 
-function openParts(messages: AsyncIterable<ReadMessage>): Parts {
-  const iterator = messages[Symbol.asyncIterator]();
-  const next = async (): Promise<ReadPart> => {
-    const result = await iterator.next();
-    if (result.done === true) throw cutOff();
-    return result.value.part;
-  };
-  return {
-    header: async () => {
-      const part = await next();
-      if (part.case === "header") return part.value;
-      throw new Fault("INTEGRITY_FAILURE", "the file came without its header");
-    },
-    fill: async (stage, onBytes) => {
-      for (;;) {
-        const part = await next();
-        if (part.case === "trailer") return part.value;
-        if (part.case !== "chunk") throw new Fault("INTEGRITY_FAILURE", "the file came in an unknown form");
-        const { byteLength } = part.value;
-        await stage.write(part.value);
-        freeReceived(part.value);
-        onBytes(byteLength);
-      }
-    },
-    [Symbol.asyncDispose]: async () => {
-      await iterator.return?.();
-    },
-  };
+/**
+ * What may be done to what stands at the target, before anything is fetched. A name that the user wrote is theirs to
+ * replace; one that was taken from the source may be another source's file: it is kept unless it is the same.
+ */
+async function decideTarget(job: GetJob, place: LocalTarget): Promise<Decided> {
+  const { condition } = job;
+  if (condition.kind === "any" || (condition.kind === "default" && place.isNamed)) {
+    return { kind: "write", precondition: { kind: "any" } };
+  }
+  const standing = await findFile(place, job.transfer.signal);
+  if (condition.kind === "match") {
+    if (standing?.digest === condition.digest) return { kind: "write", precondition: condition };
+    throw new Fault("CONFLICT", `${place.shown} ${standing ? "has another digest" : "does not exist"}`, {
+      details: { expected: condition.digest, actual: standing?.digest ?? "absent" },
+      hint: "repeat with its digest as --if-match, or with --if-match any to replace whatever it is",
+    });
+  }
+  if (!standing) return { kind: "write", precondition: { kind: "absent" } };
+  if (condition.kind === "absent") throw taken(place);
+  if (standing.sizeBytes === Number(job.entry.sizeBytes)) {
+    const source = await findEqual(job, standing.digest);
+    const result = {
+      ...fileCounts(standing.sizeBytes, standing.digest),
+      unchanged: 1,
+      isReused: true,
+      source,
+    };
+    if (source) return { kind: "unchanged", result };
+  }
+  const fault = taken(place);
+  if (!(await confirm(job.runtime, `${fault.message}; replace it?`))) throw fault;
+  return { kind: "write", precondition: { kind: "match", digest: standing.digest } };
 }
 
-function cutOff(): Fault {
-  return new Fault("INTEGRITY_FAILURE", "the file was cut off before its end", {
-    hint: "repeat the command",
+async function findFile(
+  place: LocalTarget,
+  signal: AbortSignal,
+): Promise<{ readonly sizeBytes: number; readonly digest: Digest } | undefined> {
+  try {
+    await using file = await place.root.openFile(place.path);
+    const digester = createDigester();
+    const buffer = Buffer.allocUnsafe(chunkBytes);
+    for (;;) {
+      signal.throwIfAborted();
+      const count = await file.read(buffer, digester.sizeBytes);
+      if (count === 0) return { sizeBytes: digester.sizeBytes, digest: digester.digest() };
+      digester.update(buffer.subarray(0, count));
+    }
+  } catch (error) {
+    if (isFault(error, "NOT_FOUND")) return undefined;
+    throw error;
+  }
+}
+
+/** Where the remote file comes from when it has this digest: the node compares, and nothing travels. */
+async function findEqual({ transfer, remote }: GetJob, ifMatch: Digest): Promise<Source | undefined> {
+  const { workspace, path } = remote;
+  try {
+    await using parts = openParts(transfer.files.read({ workspace, path, ifMatch }, transfer.call));
+    return (await parts.header()).source;
+  } catch (error) {
+    if (isFault(error, "CONFLICT")) return undefined;
+    throw error;
+  }
+}
+
+function taken(place: LocalTarget): Fault {
+  return new Fault("ALREADY_EXISTS", `${place.shown} exists already, with other content`, {
+    details: { path: place.shown },
+    hint: "name another file, or repeat with --if-match any to replace it",
   });
 }
 
 /** A tree: into a folder that is there already entry by entry, else beside its name, which it gets once it is whole. */
 async function getTree(job: GetJob): Promise<GetResult> {
+  const wanted = requireTreeCondition(job.condition);
   await using place = await openTreeTarget(job.local, job.remote.name);
+  const byDefault = place.isNamed ? "any" : "absent_or_equal";
+  const tree: GetTreeJob = { ...job, precondition: wanted === "default" ? byDefault : wanted };
   const { stored, source } =
-    place.path === "" ? await fillTree(job, place, false) : await fillNewTree(job, place);
+    place.path === "" ? await fillTree(tree, place, false) : await fillNewTree(tree, place);
   const { files, folders, links, sizeBytes } = stored.stored;
   return {
     from: job.remote.shown,
@@ -144,10 +196,15 @@ async function getTree(job: GetJob): Promise<GetResult> {
     folders: Number(folders),
     links: Number(links),
     bytes: Number(sizeBytes),
+    unchanged: stored.unchangedCount,
     failed: stored.problems,
     failedCount: stored.failedCount,
     source,
   };
+}
+
+interface GetTreeJob extends GetJob {
+  readonly precondition: StoreTreeOptions["precondition"];
 }
 
 interface FilledTree {
@@ -155,18 +212,34 @@ interface FilledTree {
   readonly source: Source | undefined;
 }
 
-async function fillNewTree(job: GetJob, place: LocalPlace): Promise<FilledTree> {
+async function fillNewTree(job: GetTreeJob, place: LocalPlace): Promise<FilledTree> {
   const { root, path } = place;
   const parent = parentPath(path) ?? rootPath;
-  const aside = joinPath(parent, `.fairlead-${randomBytes(8).toString("hex")}.part`);
+  await requireFree(place);
+  const aside = joinPath(parent, root.createAsideName());
   try {
     const filled = await fillTree(job, { ...place, path: aside }, true);
     await root.move(aside, path);
+    await root.swept;
     return filled;
   } catch (error) {
     await removeAside(place, aside);
     throw error;
   }
+}
+
+/** A file where the folder is to stand is found before the tree travels, not after. */
+async function requireFree({ root, path, shown }: LocalPlace): Promise<void> {
+  try {
+    await root.stat(path);
+  } catch (error) {
+    if (isFault(error, "NOT_FOUND")) return;
+    throw error;
+  }
+  throw new Fault("ALREADY_EXISTS", `${shown} exists already and is no folder`, {
+    details: { path: shown },
+    hint: "name another folder for the tree",
+  });
 }
 
 async function removeAside({ root }: LocalPlace, aside: string): Promise<void> {
@@ -177,15 +250,16 @@ async function removeAside({ root }: LocalPlace, aside: string): Promise<void> {
   }
 }
 
-async function fillTree(job: GetJob, place: LocalPlace, isUnseen: boolean): Promise<FilledTree> {
-  const { transfer, remote, strict } = job;
+async function fillTree(job: GetTreeJob, place: LocalPlace, isUnseen: boolean): Promise<FilledTree> {
+  const { transfer, remote, strict, entry, precondition } = job;
   const { workspace, path } = remote;
   const seen: { source: Source | undefined } = { source: undefined };
   const parts = noteSource(transfer.files.readTree({ workspace, path, strict }, transfer.call), seen);
   const stored = await storeTree(parts, {
     root: place.root,
     path: place.path,
-    precondition: "any",
+    precondition,
+    top: { mode: entry.mode, mtimeNs: entry.modifiedNs },
     strict,
     isUnseen,
     signal: transfer.signal,

@@ -6,6 +6,9 @@ import { parseWorkspacePath, type WorkspacePath } from "../../../shared/names/wo
 import { openRoot } from "../../../shared/root/open-root.ts";
 import type { RootHandle } from "../../../shared/root/root-handle.ts";
 
+/** What an earlier command left that was killed is taken away: in the folder, or in all of the tree. */
+type Sweep = false | true | "top";
+
 /** A place on this machine: a folder that exists, opened, and a name in it. */
 export interface LocalPlace extends AsyncDisposable {
   readonly root: RootHandle;
@@ -15,18 +18,24 @@ export interface LocalPlace extends AsyncDisposable {
   readonly shown: string;
 }
 
+/** Where `get` puts what it fetches. */
+export interface LocalTarget extends LocalPlace {
+  /** The user wrote this very name; else it was taken from the source. */
+  readonly isNamed: boolean;
+}
+
 /** Where `get` puts a single file: into `local` when that is a folder or ends in a slash, else under this very name. */
-export async function openFileTarget(local: string, name: string): Promise<LocalPlace> {
-  const isFolder = await isFolderAt(local);
-  const target = isFolder || endsInSlash(local) ? path.join(local, name) : local;
-  return await openBeside(target);
+export async function openFileTarget(local: string, name: string): Promise<LocalTarget> {
+  const isNamed = !endsInSlash(local) && !(await isFolderAt(local));
+  return { ...(await openBeside(isNamed ? local : path.join(local, name), "top")), isNamed };
 }
 
 /** Where `get` puts a tree: `local` becomes its root; with a slash at its end the tree is put into it. */
-export async function openTreeTarget(local: string, name: string): Promise<LocalPlace> {
-  const target = endsInSlash(local) || local === "." ? path.join(local, name) : local;
-  if (await isFolderAt(target)) return await openItself(target);
-  return await openBeside(target);
+export async function openTreeTarget(local: string, name: string): Promise<LocalTarget> {
+  const isNamed = !endsInSlash(local) && local !== ".";
+  const target = isNamed ? local : path.join(local, name);
+  const isThere = await isFolderAt(target);
+  return { ...(isThere ? await openItself(target, true) : await openBeside(target, "top")), isNamed };
 }
 
 /** What `put` takes: links in `local` itself are followed, as a person who names one means its target. */
@@ -46,8 +55,8 @@ export function localName(local: string): string {
   });
 }
 
-async function openItself(folder: string): Promise<LocalPlace> {
-  const root = await openHere(path.resolve(folder), folder);
+async function openItself(folder: string, sweep: Sweep = false): Promise<LocalPlace> {
+  const root = await openHere(path.resolve(folder), folder, sweep);
   return {
     root,
     path: parseWorkspacePath(""),
@@ -56,17 +65,17 @@ async function openItself(folder: string): Promise<LocalPlace> {
   };
 }
 
-async function openBeside(target: string): Promise<LocalPlace> {
+async function openBeside(target: string, sweep: Sweep = false): Promise<LocalPlace> {
   const absolute = path.resolve(target);
   const name = parseWorkspacePath(path.basename(absolute), { field: "local" });
-  const root = await openHere(path.dirname(absolute), path.dirname(target));
+  const root = await openHere(path.dirname(absolute), path.dirname(target), sweep);
   return { root, path: name, shown: target, [Symbol.asyncDispose]: () => root[Symbol.asyncDispose]() };
 }
 
 /** This is the user's own disk: files with several names are theirs to read, and to replace by name. */
-async function openHere(absolute: string, shown: string): Promise<RootHandle> {
+async function openHere(absolute: string, shown: string, sweep: Sweep): Promise<RootHandle> {
   const real = await attempt(shown, () => realpath(absolute));
-  return await attempt(shown, () => openRoot(real, { allowHardLinks: true }));
+  return await attempt(shown, () => openRoot(real, { allowHardLinks: true, sweep }));
 }
 
 async function isFolderAt(local: string): Promise<boolean> {

@@ -7,8 +7,9 @@ import {
   WritePrecondition,
   type FilesWriteRequestSchema,
   type FilesWriteTreeRequestSchema,
+  type WriteHeader,
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
-import type { OpenFile } from "../../../shared/root/root-handle.ts";
+import type { Entry, OpenFile } from "../../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../../shared/rpc/chunk-memory.ts";
 import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
 import { confirm } from "../../../shared/terminal/ask.ts";
@@ -16,6 +17,7 @@ import type { CommandModule } from "../../../shared/terminal/command.ts";
 import type { Runtime } from "../../../shared/terminal/runtime.ts";
 import { packTree } from "../../../shared/tree/pack-tree.ts";
 import { chunkBytes, maxNamedProblems, type TreeProblem } from "../../../shared/tree/tree-part.ts";
+import { parseCondition, requireTreeCondition, type Condition } from "./condition.ts";
 import { localName, openSource, type LocalPlace } from "./local-place.ts";
 import { parseRemote, remoteChild, type Remote } from "./remote.ts";
 import { runTransfer, type Transfer, type TransferCounts } from "./transfer.ts";
@@ -52,11 +54,6 @@ export const putCommand: CommandModule = {
   },
 };
 
-interface Condition {
-  readonly precondition: WritePrecondition;
-  readonly ifMatch: string;
-}
-
 interface PutJob {
   readonly runtime: Runtime;
   readonly transfer: Transfer;
@@ -68,16 +65,17 @@ interface PutJob {
 
 type PutResult = TransferCounts & { readonly from: string; readonly to: string };
 
-function parseCondition(text: string | undefined): Condition {
-  if (text === undefined) return { precondition: WritePrecondition.UNSPECIFIED, ifMatch: "" };
-  if (text === "absent") return { precondition: WritePrecondition.ABSENT, ifMatch: "" };
-  if (text === "any") return { precondition: WritePrecondition.ANY, ifMatch: "" };
-  if (isDigest(text)) return { precondition: WritePrecondition.MATCH, ifMatch: text };
-  throw new Fault("INVALID_ARGUMENT", `--if-match is ${JSON.stringify(text.slice(0, 80))}`, {
-    details: { field: "if-match" },
-    hint: "give sha256: and 64 hex digits, absent, or any",
-  });
+/** What the wire says of a condition; without one the gateway compares with what the user last read. */
+function toWire(condition: Condition): Pick<WriteHeader, "precondition" | "ifMatch"> {
+  if (condition.kind === "match") return { precondition: WritePrecondition.MATCH, ifMatch: condition.digest };
+  return { precondition: wireConditions[condition.kind], ifMatch: "" };
 }
+
+const wireConditions = {
+  default: WritePrecondition.UNSPECIFIED,
+  any: WritePrecondition.ANY,
+  absent: WritePrecondition.ABSENT,
+} as const;
 
 async function putFile(job: PutJob): Promise<PutResult> {
   const remote = await chooseTarget(job);
@@ -88,7 +86,7 @@ async function putFile(job: PutJob): Promise<PutResult> {
     // What changed since it was read is refused; only what was never read is a person's to decide.
     if (!isFault(error, "CONFLICT") || error.details["reason"] !== "never_read") throw error;
     if (!(await confirm(job.runtime, `${error.message}; replace it?`))) throw error;
-    return await sendFile({ ...named, condition: { precondition: WritePrecondition.ANY, ifMatch: "" } });
+    return await sendFile({ ...named, condition: { kind: "any" } });
   }
 }
 
@@ -140,7 +138,7 @@ async function* fileMessages(
       value: {
         workspace: remote.workspace,
         path: remote.path,
-        ...condition,
+        ...toWire(condition),
         mode: entry.mode & 0o777,
         modifiedNs: entry.mtimeNs,
         sizeBytes: BigInt(entry.sizeBytes),
@@ -171,18 +169,14 @@ async function* fileMessages(
 }
 
 async function putTree(job: PutJob): Promise<PutResult> {
-  const { transfer, source, condition } = job;
-  if (condition.precondition === WritePrecondition.MATCH) {
-    throw new Fault("INVALID_ARGUMENT", "a tree has no digest to be compared with", {
-      details: { field: "if-match" },
-      hint: "give absent or any",
-    });
-  }
+  const { transfer, source } = job;
+  const kind = requireTreeCondition(job.condition);
+  const top = await source.root.stat(source.path);
   const remote = job.remote.isFolder ? remoteChild(job.remote, localName(source.shown)) : job.remote;
   const failed: TreeProblem[] = [];
   const counted = { failed: 0 };
   const answer = await transfer.files.writeTree(
-    treeMessages({ ...job, remote }, { failed, counted }),
+    treeMessages({ ...job, remote, top, precondition: wireConditions[kind] }, { failed, counted }),
     transfer.call,
   );
   const { stored } = answer;
@@ -196,10 +190,17 @@ async function putTree(job: PutJob): Promise<PutResult> {
     folders: Number(stored?.folders ?? 0n),
     links: Number(stored?.links ?? 0n),
     bytes: Number(stored?.sizeBytes ?? 0n),
+    unchanged: Number(answer.unchanged),
     failed,
     failedCount: Math.max(failed.length, counted.failed + Number(stored?.failed ?? 0n)),
     source: answer.source,
   };
+}
+
+interface TreeJob extends PutJob {
+  /** The folder itself. */
+  readonly top: Entry;
+  readonly precondition: WritePrecondition;
 }
 
 interface LocalProblems {
@@ -208,11 +209,12 @@ interface LocalProblems {
 }
 
 async function* treeMessages(
-  { transfer, source, remote, condition, strict }: PutJob,
+  { transfer, source, remote, top, precondition, strict }: TreeJob,
   problems: LocalProblems,
 ): AsyncGenerator<MessageInitShape<typeof FilesWriteTreeRequestSchema>, void> {
   const { workspace, path } = remote;
-  yield { header: { workspace, path, precondition: condition.precondition, strict } };
+  const { mtimeNs: modifiedNs, mode } = top;
+  yield { header: { workspace, path, precondition, strict, mode: mode & 0o777, modifiedNs } };
   const parts = packTree({ root: source.root, path: source.path, strict, signal: transfer.signal });
   for await (const { problems: found = [], ...part } of parts) {
     for (const { path: at, fault } of found) {

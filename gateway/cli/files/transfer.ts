@@ -14,6 +14,9 @@ import { sourceToJson } from "./remote.ts";
 /** A transfer in which no byte moves for so long has stalled, in milliseconds. */
 export const stallMs = 60_000;
 
+/** Many entries mostly fail for one reason: so many different hints are shown. */
+const maxHints = 3;
+
 /** What `get` and `put` work with. */
 export interface Transfer {
   readonly files: Client<typeof Files>;
@@ -32,6 +35,10 @@ export interface TransferCounts {
   readonly folders: number;
   readonly links: number;
   readonly bytes: number;
+  /** Of the files: those that were there with this content already. */
+  readonly unchanged?: number;
+  /** The content did not travel: what is there was found to be the same. */
+  readonly isReused?: boolean;
   readonly failed: readonly TreeProblem[];
   /** All that failed, also those that are not named. */
   readonly failedCount: number;
@@ -117,14 +124,15 @@ async function printResult(
   const json = {
     from: result.from,
     to: result.to,
-    filesSent: files,
-    bytesSent: bytes,
-    filesReused: 0,
-    bytesReused: 0,
+    filesSent: result.isReused === true ? 0 : files,
+    bytesSent: result.isReused === true ? 0 : bytes,
+    filesReused: result.isReused === true ? files : 0,
+    bytesReused: result.isReused === true ? bytes : 0,
     files,
     folders,
     links,
     bytes,
+    unchanged: result.unchanged ?? 0,
     failed: failed.map(failedToJson),
     failedCount: result.failedCount,
     durationMs: Math.round(durationMs),
@@ -137,15 +145,20 @@ async function printResult(
   if (runtime.output.json) return;
   for (const { path, fault } of failed)
     runtime.output.note(`failed: ${path}: ${fault.message} (${fault.code})`);
+  if (result.failedCount > failed.length)
+    runtime.output.note(`failed: ${result.failedCount - failed.length} more, which are not named`);
+  const hints = new Set(failed.flatMap(({ fault }) => fault.hint ?? []));
+  for (const hint of [...hints].slice(0, maxHints)) runtime.output.note(`hint: ${hint}`);
 }
 
 function failedToJson({ path, fault }: TreeProblem): JsonValue {
   return { path, ...toFaultJson(fault) };
 }
 
-function describe({ files, folders, links, bytes, failedCount }: TransferCounts): string {
+function describe({ files, folders, links, bytes, unchanged = 0, failedCount }: TransferCounts): string {
+  const same = unchanged > 0 ? ` (${unchanged} unchanged)` : "";
   const parts = [
-    `${files} ${files === 1 ? "file" : "files"}`,
+    `${files} ${files === 1 ? "file" : "files"}${same}`,
     ...(folders > 0 ? [`${folders} ${folders === 1 ? "folder" : "folders"}`] : []),
     ...(links > 0 ? [`${links} ${links === 1 ? "link" : "links"}`] : []),
     `${bytes} bytes`,

@@ -105,6 +105,10 @@ class Batch implements BatchWriter {
     const name = baseName(path);
     options.check?.(appendPath(group.canonicalPath, name as WorkspacePath));
     announce(this.#context, "write", path);
+    // What cannot be stored is not staged first; asked again when it gets its name.
+    if (!this.#isUnseen && options.precondition.kind === "absent") {
+      requirePossible(options.precondition, inspectTarget(this.#context, { folder, name, path }), path);
+    }
     // Where nobody looks yet a file has its name at once.
     const stagedName = this.#isUnseen ? name : this.#nextName();
     this.#write({ folder, name: stagedName, path }, content, options);

@@ -6,6 +6,7 @@ import type {
   BatchWriteOptions,
   BatchWriter,
   Entry,
+  FolderTime,
   Listing,
   ListOptions,
   MakeFolderOptions,
@@ -24,10 +25,11 @@ import type {
   WalkItem,
   WalkOptions,
 } from "../root-handle.ts";
-import type { StageMarker } from "../staged-name.ts";
+import { createAsideName, type StageMarker } from "../staged-name.ts";
 import { batchWrite } from "./batch-write.ts";
 import type { RootContext } from "./context.ts";
 import { type Descriptor, openTop } from "./descriptor.ts";
+import { setFolderTimes } from "./folder-times.ts";
 import { list, openFolder, stat } from "./list.ts";
 import { makeFolder, makeLink, move } from "./move.ts";
 import { openFile, readSmall } from "./open-file.ts";
@@ -114,7 +116,7 @@ class LinuxRoot implements RootHandle {
     this.#options = options;
     this.#standing = stand(top, options);
     this.ignoresCase = caseIgnoring.has(tryStatfs(top.path) ?? 0);
-    this.swept = options.sweep === true ? sweep(this.#standing.context).catch(() => 0) : Promise.resolve(0);
+    this.swept = startSweep(this.#standing.context, options.sweep ?? false);
   }
 
   get identity(): RootHandle["identity"] {
@@ -161,6 +163,14 @@ class LinuxRoot implements RootHandle {
     return makeFolder(this.#use(), path, options);
   }
 
+  async setFolderTimes(times: readonly FolderTime[], options: OperationOptions = {}): Promise<void> {
+    await setFolderTimes(this.#use(), times, options);
+  }
+
+  createAsideName(): string {
+    return createAsideName(this.#use().marker);
+  }
+
   walk(path: WorkspacePath, options: WalkOptions = {}): AsyncIterable<readonly WalkItem[]> {
     return walk(this.#use(), path, options);
   }
@@ -189,6 +199,12 @@ class LinuxRoot implements RootHandle {
     await this.#ending;
     await this.swept;
   }
+}
+
+/** Never rejects: what could not be removed is found by the next one. */
+function startSweep(context: RootContext, which: boolean | "top"): Promise<number> {
+  if (which === false) return Promise.resolve(0);
+  return sweep(context, which === "top" ? "top" : "below").catch(() => 0);
 }
 
 function stand(top: Descriptor, options: RootOptions): Standing {

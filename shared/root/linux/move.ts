@@ -1,4 +1,4 @@
-import { linkSync, mkdirSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from "node:fs";
+import { chmodSync, linkSync, mkdirSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { Fault } from "../../fault/fault.ts";
 import {
@@ -120,8 +120,10 @@ export function makeFolder(context: RootContext, path: WorkspacePath, options: M
   const name = baseName(parent.canonicalPath);
   announce(context, "make-folder", path);
   try {
-    makeOne(parent.folder, name, { ...options, path });
+    const isNew = makeOne(parent.folder, name, { ...options, path });
     using made = openFolder(parent.folder, name);
+    // Exactly these bits, whatever this process takes away from new folders.
+    if (isNew && options.mode !== undefined) chmodSync(made.path, options.mode);
     return toEntry(path, made.stat(), { canonicalPath: parent.canonicalPath });
   } catch (error) {
     removeMade(context, parent.made);
@@ -129,17 +131,20 @@ export function makeFolder(context: RootContext, path: WorkspacePath, options: M
   }
 }
 
+/** Whether it was made; else it stands there already. */
 function makeOne(
   folder: Descriptor,
   name: string,
   options: MakeFolderOptions & { readonly path: WorkspacePath },
-): void {
+): boolean {
   try {
     mkdirSync(at(folder, name), { mode: options.mode ?? 0o755 });
+    return true;
   } catch (error) {
     if (errnoOf(error) !== "EEXIST") throw error;
     const isFolder = statEntry(folder, name)?.isDirectory() === true;
     if (options.allowExisting !== true || !isFolder) throw alreadyExists(options.path);
+    return false;
   }
 }
 

@@ -222,6 +222,7 @@ class Stage implements StagedFile {
     const { path } = this.#target;
     const digested = await digestTarget(this.#context, this.#target, signal);
     if (digested?.digest === precondition.digest) return digested;
+    if (!digested && precondition.orAbsent === true) return undefined;
     throw conflict(path, precondition.digest, digested?.digest);
   }
 
@@ -233,11 +234,13 @@ class Stage implements StagedFile {
     options.check?.(this.canonicalPath);
     const old = inspectTarget(this.#context, this.#target);
     requirePossible(options.precondition, old, path);
-    if (digested && old && !isSameContent(digested.stats, old)) return "changed";
+    const { kind } = options.precondition;
+    // It was compared with another state than stands there now, or with nothing.
+    if (kind === "match" && old && !(digested && isSameContent(digested.stats, old))) return "changed";
     const staged = statEntry(folder, this.#stagedName);
     if (!staged || !isSameThing(staged, fstatSync(this.#fd, { bigint: true }))) throw pathChanged(path);
     this.#context.hooks.beforePublish?.({ operation: "commit", path });
-    if (options.precondition.kind === "absent") this.#publishNew();
+    if (kind === "absent" || (kind === "match" && !old)) this.#publishNew();
     else renameSync(at(folder, this.#stagedName), at(folder, name));
     return old !== undefined;
   }

@@ -1,5 +1,5 @@
-import { unlinkSync } from "node:fs";
-import { readStagedName, type StageMarker } from "../staged-name.ts";
+import { rmdirSync, unlinkSync } from "node:fs";
+import { readAsideName, readStagedName, type StageMarker } from "../staged-name.ts";
 import type { RootContext } from "./context.ts";
 import { at, type Descriptor, openFolder, readFolder, reopenFolder, statEntry } from "./descriptor.ts";
 import { createPause, type Pause } from "./pause.ts";
@@ -9,23 +9,30 @@ import { isGone } from "./process-marker.ts";
 const foreignAfterMs = 24 * 60 * 60 * 1000;
 
 /**
- * Removes staged files whose process is gone, everywhere below the root; gives their number. Folders that cannot be
- * read are left out. Runs in turns beside everything else and ends with the root.
+ * Removes staged files, and trees filled aside, whose process is gone: everywhere below the root, or in its folder alone;
+ * gives their number. Folders that cannot be read are left out. Runs in turns beside everything else and ends with the
+ * root.
  */
-export async function sweep(context: RootContext): Promise<number> {
+export async function sweep(context: RootContext, where: "below" | "top"): Promise<number> {
   const pause = createPause(context.signal);
   using top = reopenFolder(context.start.top);
-  return await sweepFolder(top, context.marker, pause);
+  return await sweepFolder(top, { own: context.marker, pause, isDeep: where === "below" });
 }
 
-async function sweepFolder(folder: Descriptor, own: StageMarker, pause: Pause): Promise<number> {
+interface Sweeping {
+  readonly own: StageMarker;
+  readonly pause: Pause;
+  readonly isDeep: boolean;
+}
+
+async function sweepFolder(folder: Descriptor, sweeping: Sweeping): Promise<number> {
+  const { own, pause } = sweeping;
   let removed = 0;
   for (const { name, kind } of tolerantly(() => readFolder(folder)) ?? []) {
     if (typeof name !== "string") continue;
     if (pause.isDue()) await pause.take();
     if (kind === "folder") {
-      using child = tolerantly(() => openFolder(folder, name));
-      if (child) removed += await sweepFolder(child, own, pause);
+      removed += await sweepChild(folder, name, sweeping);
       continue;
     }
     const marker = kind === "file" ? readStagedName(name) : undefined;
@@ -34,6 +41,32 @@ async function sweepFolder(folder: Descriptor, own: StageMarker, pause: Pause): 
     removed += 1;
   }
   return removed;
+}
+
+async function sweepChild(folder: Descriptor, name: string, sweeping: Sweeping): Promise<number> {
+  const marker = readAsideName(name);
+  const isLeft = marker !== undefined && isDead(folder, name, { marker, own: sweeping.own });
+  if (!isLeft && !sweeping.isDeep) return 0;
+  using child = tolerantly(() => openFolder(folder, name));
+  if (!child) return 0;
+  if (!isLeft) return await sweepFolder(child, sweeping);
+  await empty(child, sweeping.pause);
+  tolerantly(() => rmdirSync(at(folder, name)));
+  return 1;
+}
+
+/** Removes all that a folder holds; links are removed themselves. */
+async function empty(folder: Descriptor, pause: Pause): Promise<void> {
+  for (const { name, kind } of tolerantly(() => readFolder(folder)) ?? []) {
+    if (pause.isDue()) await pause.take();
+    if (kind === "folder") {
+      using child = tolerantly(() => openFolder(folder, name));
+      if (child) await empty(child, pause);
+      tolerantly(() => rmdirSync(at(folder, name)));
+      continue;
+    }
+    tolerantly(() => unlinkSync(at(folder, name)));
+  }
 }
 
 interface Markers {

@@ -118,14 +118,19 @@ export function requirePossible(
   path: WorkspacePath,
 ): void {
   if (precondition?.kind === "absent" && stats) throw alreadyExists(path);
-  if (precondition?.kind === "match" && !stats) throw conflict(path, precondition.digest, undefined);
+  if (precondition?.kind !== "match" || stats || precondition.orAbsent === true) return;
+  throw conflict(path, precondition.digest, undefined);
 }
 
 /** The target is not what the caller last saw. */
 export function conflict(path: WorkspacePath, expected: Digest, actual: Digest | undefined): Fault {
-  const said = actual === undefined ? "no longer exists" : "was changed meanwhile";
-  return new Fault("CONFLICT", `${path} ${said}`, {
-    details: { path, expected, actual: actual ?? "absent" },
+  const details = { path, expected, actual: actual ?? "absent" };
+  if (actual === undefined) {
+    const hint = "look with fairlead files ls; a put writes it anew with --if-match absent";
+    return new Fault("CONFLICT", `${path} no longer exists`, { details, hint });
+  }
+  return new Fault("CONFLICT", `${path} was changed meanwhile`, {
+    details,
     hint: "read the file again and repeat with its digest as --if-match",
   });
 }

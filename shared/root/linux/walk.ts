@@ -222,20 +222,22 @@ class TreeWalk implements Disposable {
     const canonicalPath = appendPath(level.canonicalPath, name as WorkspacePath);
     const entry = toEntry(path, stats, { canonicalPath });
     if (entry.kind !== "link") return this.#judge(entry);
-    const below =
-      this.#canonicalTop === "" ? canonicalPath : canonicalPath.slice(this.#canonicalTop.length + 1);
-    const verdict = judgeLink({
-      top: this.#top,
-      below: below as WorkspacePath,
-      folder: level.folder,
-      name,
-      path,
-    });
-    if ("fault" in verdict) return { kind: "problem", problem: { path, fault: verdict.fault } };
-    return { kind: "entry", entry: { ...entry, linkTarget: verdict.target } };
+    const verdict = judgeLink({ ...this.#inside(canonicalPath), folder: level.folder, name, path });
+    if ("target" in verdict) return { kind: "entry", entry: { ...entry, linkTarget: verdict.target } };
+    if (this.#options.asListed === true) return { kind: "entry", entry };
+    return { kind: "problem", problem: { path, fault: verdict.fault } };
+  }
+
+  /** What a link must stay in: the folder that is walked, or the whole root where nothing is taken along. */
+  #inside(canonicalPath: WorkspacePath): { readonly top: Descriptor; readonly below: WorkspacePath } {
+    if (this.#options.asListed === true) return { top: this.#context.start.top, below: canonicalPath };
+    const top = this.#canonicalTop;
+    const below = top === "" ? canonicalPath : canonicalPath.slice(top.length + 1);
+    return { top: this.#top, below: below as WorkspacePath };
   }
 
   #judge(entry: Entry): WalkItem {
+    if (this.#options.asListed === true) return { kind: "entry", entry };
     const fault = this.#refusal(entry);
     return fault ? { kind: "problem", problem: { path: entry.path, fault } } : { kind: "entry", entry };
   }

@@ -65,10 +65,13 @@ test("each file is refused for itself, and the rest is stored", async () => {
   expect(codeOf(() => batch.add(at("out/x"), bytes("x"), any))).toBe("SYMLINK_REFUSED");
   expect(codeOf(() => batch.add(at("missing/x"), bytes("x"), any))).toBe("NOT_FOUND");
   expect(codeOf(() => batch.add(at("large"), bytes("large"), { ...any, maxBytes: 4 }))).toBe("TOO_LARGE");
-  batch.add(at("taken"), bytes("x"), { ...any, precondition: { kind: "absent" } });
+  const absent = { ...any, precondition: { kind: "absent" } } as const;
+  expect(codeOf(() => batch.add(at("taken"), bytes("x"), absent))).toBe("ALREADY_EXISTS");
+  batch.add(at("taken-meanwhile"), bytes("x"), absent);
+  await writeFile(folder.join("taken-meanwhile"), "taken");
   for (const name of ["twice", "linked", "is-folder", "fine"]) batch.add(at(name), bytes("x"), any);
   expect(shown(await batch.publish())).toEqual([
-    "taken ALREADY_EXISTS",
+    "taken-meanwhile ALREADY_EXISTS",
     "twice HARDLINK_REFUSED",
     "linked SYMLINK_REFUSED",
     "is-folder NOT_A_FILE",
@@ -78,6 +81,7 @@ test("each file is refused for itself, and the rest is stored", async () => {
   expect(await outside.entries()).toEqual(["target"]);
   expect((await readdir(folder.path)).filter((name) => name.startsWith("."))).toEqual([]);
   expect(await readFile(folder.join("taken"), "utf8")).toBe("taken");
+  expect(await readFile(folder.join("taken-meanwhile"), "utf8")).toBe("taken");
 });
 
 test("a folder that was swapped before publication is not written to", async () => {

@@ -174,6 +174,66 @@ test("a closing message that says something else is refused", async () => {
   expect((await faultOf(store([first, wrong], folder.path))).code).toBe("INTEGRITY_FAILURE");
 });
 
+test("folders get their times once all that comes into them has come", async () => {
+  await using from = await makeTempFolder();
+  await using to = await makeTempFolder();
+  // A name that sorts between a folder and what lies in it, large files beside small ones, and a link.
+  await mkdir(from.join("a/b/c"), { recursive: true });
+  await mkdir(from.join("a-b"), { mode: 0o775 });
+  await chmod(from.join("a-b"), 0o775);
+  await writeFile(from.join("a/b/c/small"), "small");
+  await writeFile(from.join("a/b/large"), Buffer.alloc(700_000, "l"));
+  await symlink("b", from.join("a/link"));
+  await writeFile(from.join("z"), "behind all of them");
+  const folders = ["a", "a-b", "a/b", "a/b/c"];
+  for (const [index, path] of folders.entries()) {
+    await utimes(from.join(path), 1_500_000_000 + index, 1_500_000_000.25 + index);
+  }
+  const parts = await collect(from.path);
+  for (const isUnseen of [false, true]) {
+    await using root = await openRoot(to.path);
+    const path = parseWorkspacePath(`top-${isUnseen}`);
+    const top = { mode: 0o770, mtimeNs: 1_400_000_000_000_001_000n };
+    await storeTree(replay(parts), { root, path, precondition: "any", top, isUnseen });
+    const state = await lstat(to.join(path), { bigint: true });
+    expect([state.mode & 0o777n, state.mtimeNs / 1000n]).toEqual([0o770n, 1_400_000_000_000_001n]);
+    for (const folder of folders) {
+      const [was, is] = [await lstat(from.join(folder)), await lstat(to.join(path, folder))];
+      expect([folder, is.mtimeMs, is.mode & 0o777]).toEqual([folder, was.mtimeMs, was.mode & 0o777]);
+    }
+  }
+});
+
+test("what stands there with the very content is as good as stored, anything else is refused for itself", async () => {
+  await using from = await makeTempFolder();
+  await using to = await makeTempFolder();
+  await fill(from);
+  const parts = await collect(from.path);
+  const first = await store(parts, to.path);
+  const again = async (): Promise<StoredTree> => {
+    await using root = await openRoot(to.path);
+    return await storeTree(replay(parts), { root, path: rootPath, precondition: "absent_or_equal" });
+  };
+  const before = await look(to.path);
+  const same = await again();
+  expect([same.failedCount, same.unchangedCount, same.stored]).toEqual([0, 305, first.stored]);
+  expect(await look(to.path)).toEqual(before);
+
+  await writeFile(to.join("deep/er/file-7"), "mine");
+  await writeFile(to.join("big"), Buffer.alloc(3_000_001, "gib"));
+  await writeFile(to.join("edge"), "shorter");
+  const other = await again();
+  expect(other.problems.map(({ path, fault }) => `${path} ${fault.code}`).toSorted()).toEqual([
+    "big ALREADY_EXISTS",
+    "deep/er/file-7 ALREADY_EXISTS",
+    "edge ALREADY_EXISTS",
+  ]);
+  expect(other.problems[0]?.fault.hint).toContain("--if-match any");
+  expect(other.unchangedCount).toBe(302);
+  expect(await readFile(to.join("deep/er/file-7"), "utf8")).toBe("mine");
+  expect(await readFile(to.join("edge"), "utf8")).toBe("shorter");
+});
+
 test("a part of a folder is packed with paths of its own", async () => {
   await using from = await makeTempFolder();
   await fill(from);

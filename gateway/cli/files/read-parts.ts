@@ -1,0 +1,56 @@
+import { Fault } from "../../../shared/fault/fault.ts";
+import type { FileHeader, FileTrailer } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import type { StagedFile } from "../../../shared/root/root-handle.ts";
+import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
+
+/** The messages of a read, taken one after the other. Disposing ends the call. */
+export interface Parts extends AsyncDisposable {
+  /** The first message. */
+  header(): Promise<FileHeader>;
+  /** Writes every chunk into the stage and gives the trailer. */
+  fill(stage: StagedFile, onBytes: (bytes: number) => void): Promise<FileTrailer>;
+}
+
+type ReadMessage = { readonly part: ReadPart };
+type ReadPart =
+  | { readonly case: "header"; readonly value: FileHeader }
+  | { readonly case: "trailer"; readonly value: FileTrailer }
+  | { readonly case: "chunk"; readonly value: Uint8Array }
+  | { readonly case: undefined; readonly value?: undefined };
+
+/** Takes a read apart: header, bytes, trailer; `INTEGRITY_FAILURE` for anything else. */
+export function openParts(messages: AsyncIterable<ReadMessage>): Parts {
+  const iterator = messages[Symbol.asyncIterator]();
+  const next = async (): Promise<ReadPart> => {
+    const result = await iterator.next();
+    if (result.done === true) throw cutOff();
+    return result.value.part;
+  };
+  return {
+    header: async () => {
+      const part = await next();
+      if (part.case === "header") return part.value;
+      throw new Fault("INTEGRITY_FAILURE", "the file came without its header");
+    },
+    fill: async (stage, onBytes) => {
+      for (;;) {
+        const part = await next();
+        if (part.case === "trailer") return part.value;
+        if (part.case !== "chunk") throw new Fault("INTEGRITY_FAILURE", "the file came in an unknown form");
+        const { byteLength } = part.value;
+        await stage.write(part.value);
+        freeReceived(part.value);
+        onBytes(byteLength);
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      await iterator.return?.();
+    },
+  };
+}
+
+function cutOff(): Fault {
+  return new Fault("INTEGRITY_FAILURE", "the file was cut off before its end", {
+    hint: "repeat the command",
+  });
+}
