@@ -2,6 +2,7 @@ import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
 import { Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { ToolOutput, ToolResult } from "../../shared/gen/fairlead/v1/tools_pb.ts";
 import { terminalText } from "../../shared/log/safe-text.ts";
+import { requireWellFormed } from "../../shared/names/well-formed.ts";
 import { defaultDeadlineMs, maxDeadlineMs } from "../../shared/rpc/deadline.ts";
 import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import type { OptionSpec } from "../../shared/terminal/command.ts";
@@ -74,7 +75,7 @@ async function readArguments(input: CommandInput, runtime: Runtime): Promise<Rec
     text === "-"
       ? await runtime.input.readText({ what: "the arguments", maxBytes: argumentsMaxBytes, signal })
       : text;
-  const parsed = parseJson(json, "args");
+  const parsed = requireWellFormed(parseJson(json, "args"), "args");
   if (isJsonObject(parsed)) return parsed as Record<string, never>;
   throw new Fault("INVALID_ARGUMENT", "--args is not a JSON object", {
     hint: `write it like --args '{"path": "README.md"}'`,

@@ -33,8 +33,6 @@ export interface GatewayLimits {
   readonly pendingRequestsPerAddress: number;
   /** How long a machine waits to be admitted, in milliseconds. */
   readonly pendingRequestMs: number;
-  /** The largest memory file that is indexed, in bytes. */
-  readonly memoryFileMaxBytes: number;
   /** Size at which a file of the audit record is closed, in bytes. */
   readonly auditFileBytes: number;
   /** How long a file of the audit record is kept after its last record, in milliseconds. */
@@ -83,7 +81,6 @@ export const gatewayDefaults: {
     pendingRequests: 1_000,
     pendingRequestsPerAddress: 20,
     pendingRequestMs: 86_400_000,
-    memoryFileMaxBytes: 1_048_576,
     auditFileBytes: 67_108_864,
     auditKeepMs: 34_560_000_000,
   },
@@ -120,7 +117,6 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
       pendingRequests: whole(1, 10_000),
       pendingRequestsPerAddress: whole(1, 10_000),
       pendingRequestMs: whole(1_000, 2_592_000_000),
-      memoryFileMaxBytes: whole(1_024, 67_108_864),
       auditFileBytes: whole(1_024, 1_073_741_824),
       auditKeepMs: whole(60_000, 315_360_000_000),
     })

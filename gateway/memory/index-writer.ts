@@ -2,7 +2,7 @@ import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { type Fault, isFault, toFaultJson } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { RemoteIndex } from "./index-host.ts";
-import { type MemoryListing, type NodeCall, readMemoryFile } from "./node-files.ts";
+import { mayPass, type MemoryListing, type NodeCall, readMemoryFile } from "./node-files.ts";
 
 /** What `IndexWriter` needs. */
 export interface IndexWriterOptions {
@@ -69,7 +69,7 @@ export class IndexWriter {
     } catch (error) {
       call.signal.throwIfAborted();
       if (!isFault(error)) throw error;
-      await this.#putFault(index, { path, fault: error, mayPass: true });
+      await this.#putFault(index, { path, fault: error, mayPass: mayPass(error) });
     }
   }
 
@@ -79,8 +79,8 @@ export class IndexWriter {
     file: { readonly path: string; readonly fault: Fault; readonly mayPass: boolean },
   ): Promise<void> {
     const known = index.files.get(file.path)?.fault;
-    if (known?.code === file.fault.code && known.message === file.fault.message) return;
     const fault = { ...toFaultJson(faultFromError(file.fault)), retryable: file.mayPass };
+    if (known?.message === fault.message && known.retryable === fault.retryable) return;
     await index.put(file.path, { digest: "", sizeBytes: 0, fault }, "");
     this.#options.onChange();
   }

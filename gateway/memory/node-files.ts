@@ -82,7 +82,8 @@ export async function readMemoryFile(
   }
 }
 
-function mayPass(error: unknown): boolean {
+/** Whether a file that could not be read may be readable a moment later, as it stands. */
+export function mayPass(error: unknown): boolean {
   return isFault(error) && (error.retryable || error.code === "IO_ERROR");
 }
 

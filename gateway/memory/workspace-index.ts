@@ -132,7 +132,7 @@ export class WorkspaceIndex implements AsyncDisposable {
       files: (this.#index?.files.size ?? 0) - problems.length,
       chunks: this.#index?.chunkCount ?? 0,
       reason: this.#reason(),
-      problems,
+      problems: problems.toSorted((a, b) => (a.path < b.path ? -1 : 1)),
     };
   }
 

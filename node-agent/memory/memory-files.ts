@@ -6,7 +6,7 @@ import { baseName, type WorkspacePath } from "../../shared/names/workspace-path.
 import type { Entry, RootHandle, WalkItem } from "../../shared/root/root-handle.ts";
 import { KnownFiles } from "../workers/known-files.ts";
 import { OneAtATime } from "../workers/one-at-a-time.ts";
-import { readWhole } from "../workers/read-whole.ts";
+import { readWhole, type WholeFile } from "../workers/read-whole.ts";
 import { Turn } from "../workers/turn.ts";
 import { memoryFolder, parseMemoryPath, rootMemoryFiles } from "./memory-paths.ts";
 
@@ -75,9 +75,7 @@ export class MemoryFiles {
   async read(pathText: string): Promise<MemoryFileText | undefined> {
     const path = parseMemoryPath(pathText);
     try {
-      const file = await readWhole(this.#root, path, maxMemoryFileBytes);
-      if (!file) throw busy(path);
-      if (!isUtf8(file.content)) throw notText(path);
+      const file = await this.#readText(path);
       return {
         text: file.content.toString("utf8"),
         digest: digestOf(file.content),
@@ -86,6 +84,19 @@ export class MemoryFiles {
     } catch (error) {
       if (isFault(error, "NOT_FOUND") || isFault(error, "NOT_A_DIRECTORY")) return undefined;
       throw error;
+    }
+  }
+
+  async #readText(path: WorkspacePath): Promise<WholeFile> {
+    try {
+      const file = await readWhole(this.#root, path, maxMemoryFileBytes);
+      if (!file) throw busy(path);
+      if (!isUtf8(file.content)) throw notText(path);
+      return file;
+    } catch (error) {
+      // The workspace's own limit may be lower, and is then the one to raise.
+      if (!isFault(error, "TOO_LARGE") || error.details["limit"] !== maxMemoryFileBytes) throw error;
+      throw error.with({ hint: `split it: a memory file has at most ${maxMemoryFileBytes} bytes` });
     }
   }
 
@@ -117,9 +128,7 @@ export class MemoryFiles {
     try {
       // Links are skipped as links: what they lead to is listed where it lies.
       if (entry.kind === "link") throw linkSkipped(entry.path);
-      const file = await readWhole(this.#root, entry.path, maxMemoryFileBytes);
-      if (!file) throw busy(entry.path);
-      if (!isUtf8(file.content)) throw notText(entry.path);
+      const file = await this.#readText(entry.path);
       const digest = digestOf(file.content);
       this.#known.keep(file.entry, digest);
       return digest;

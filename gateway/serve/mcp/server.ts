@@ -9,6 +9,7 @@ import type { JsonSchema } from "../../../shared/core-tools/core-tools.ts";
 import { faultFromError } from "../../../shared/fault/fault-from-error.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
 import type { Clock } from "../../../shared/lifetime/clock.ts";
+import { requireWellFormed } from "../../../shared/names/well-formed.ts";
 import type { FaceTool, SessionFace } from "../../sessions/face.ts";
 import { cutPage } from "./pages.ts";
 import { startProgress } from "./progress.ts";
@@ -93,9 +94,10 @@ async function callTool(
   });
   let started = false;
   try {
+    const given = requireWellFormed(params.arguments ?? {}, "arguments");
     const call = parts.face.callTool({
       name: params.name,
-      arguments: (params.arguments ?? {}) as Parameters<SessionFace["callTool"]>[0]["arguments"],
+      arguments: given as Parameters<SessionFace["callTool"]>[0]["arguments"],
       signal: mcpReq.signal,
       traceparent: typeof traceparent === "string" ? traceparent : undefined,
     });

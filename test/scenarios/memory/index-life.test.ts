@@ -152,3 +152,35 @@ test("what cannot be indexed is named with its reason, and the rest is found", {
   expect(problems).toEqual(expect.arrayContaining(["memory/bytes.md", "memory/large.md", "memory/link.md"]));
   expect(found.workspaces).toMatchObject([{ fresh: true, files: 2 }]);
 });
+
+test(
+  "a file that can never be indexed is a problem of its own, and the rest is fresh",
+  { timeout },
+  async () => {
+    await using workspace = await makeTempWorkspace({
+      "MEMORY.md": "settle\n",
+      "memory/good.md": "period\n",
+    });
+    await using kit = await openMemoryKit();
+    await kit.addNode("devbox", { app: workspace.path });
+    const status = async (): Promise<unknown> => (await kit.memory.status())[0];
+    await expect.poll(status, { timeout: 20_000 }).toMatchObject({ fresh: true, files: 2 });
+    // Written while it is watched: the watch names them, and the comparison finds them again.
+    await workspace.write({
+      "memory/utf16.md": Buffer.from("\ufeffwide", "utf16le"),
+      "memory/large.md": "x".repeat(1_048_577),
+    });
+    const problems = [
+      { path: "memory/large.md", fault: { retryable: false, hint: expect.stringContaining("split it") } },
+      { path: "memory/utf16.md", fault: { retryable: false, message: "memory/utf16.md is not valid UTF-8" } },
+    ];
+    await expect
+      .poll(status, { timeout: 20_000 })
+      .toMatchObject({ fresh: true, pending: 0, files: 2, problems });
+    expect((await kit.memory.search({ query: "period" })).workspaces).toMatchObject([
+      { fresh: true, reason: "" },
+    ]);
+    await workspace.write({ "memory/large.md": "small now\n" });
+    await expect.poll(status, { timeout: 20_000 }).toMatchObject({ fresh: true, files: 3 });
+  },
+);
