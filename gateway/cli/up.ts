@@ -62,7 +62,7 @@ function withOwnHint(error: unknown): unknown {
   return error.with({
     hint: isHttp
       ? "end it, or choose another port: fairlead up --port N"
-      : "end it, or choose another home with --home: this one keeps its port for the link",
+      : "end that program: the nodes of this home find their gateway at this port; or choose another home with --home DIR",
   });
 }
 

@@ -45,7 +45,8 @@ async function listExports(
   options: FilesFaceOptions,
 ): ReturnType<MethodImplementation<Methods["listExports"]>> {
   const aliases = new Map<string, string>();
-  const states = options.registry.list();
+  // What is gone for good is no workspace; `nodes show` says why.
+  const states = options.registry.list().filter(({ reason }) => reason !== "revoked");
   for (const nodeId of new Set(states.map((state) => state.nodeId))) {
     aliases.set(nodeId, (await options.nodes.find(nodeId))?.alias ?? nodeId);
   }

@@ -114,7 +114,9 @@ function skillMethods(face: (session: string) => SessionFace): Service {
       }
     },
     watch: async function* watch({ session }, { signal }) {
-      for await (const change of face(session).changes({ signal })) yield { ...change };
+      for await (const { kind, digest, standing } of face(session).changes({ signal })) {
+        yield { kind, digest, ...(standing ? { ...standing, sinceMs: BigInt(standing.sinceMs) } : {}) };
+      }
     },
   };
 }

@@ -34,6 +34,20 @@ export interface FaceChange {
   readonly kind: FaceChangeKind;
   /** The digest after the change; empty where there is none. */
   readonly digest: string;
+  /** Where the session stands now, for `state`. */
+  readonly standing?: FaceStanding;
+}
+
+/** Where a session stands. */
+export interface FaceStanding {
+  /** `active`, `waiting_for_node` or `closed`, which is the last change. */
+  readonly state: string;
+  /** A `snake_case` word; empty when there is nothing to say. */
+  readonly reason: string;
+  /** Since when, in milliseconds since 1970. */
+  readonly sinceMs: number;
+  /** The next command where a person can help; else empty. */
+  readonly nextStep: string;
 }
 
 /**

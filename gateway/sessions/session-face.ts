@@ -10,7 +10,7 @@ import { watchChanges } from "./watch-changes.ts";
 
 /** What faces stand on. */
 export interface FaceParts {
-  readonly sessions: Pick<Sessions, "caller" | "changes">;
+  readonly sessions: Pick<Sessions, "caller" | "states">;
   readonly tools: Tools;
   readonly skills: SessionSkills;
   readonly memory: SessionMemory;

@@ -1,8 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createBroadcast } from "../../shared/flow/broadcast.ts";
+import { createCoalescingQueue } from "../../shared/flow/queue.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { Lease } from "../../shared/lifetime/lease.ts";
+import { Scope } from "../../shared/lifetime/scope.ts";
 import { parseRemotePath } from "../../shared/names/remote-path.ts";
 import type { WorkspaceRegistry } from "../files/registry.ts";
 import { workspaceUnavailable } from "../files/unavailable.ts";
@@ -37,8 +39,8 @@ export interface SessionRecord {
 export interface SessionsOptions {
   readonly store: Pick<Store, "db">;
   readonly nodes: Pick<Nodes, "find" | "resolve">;
-  readonly links: Pick<Links, "presence">;
-  readonly workspaces: Pick<WorkspaceRegistry, "acquire" | "list">;
+  readonly links: Pick<Links, "presence" | "changes">;
+  readonly workspaces: Pick<WorkspaceRegistry, "acquire" | "list" | "changes">;
   readonly policy: Pick<Policy, "decideFile">;
   /** Names of the agents that are configured; empty: any well-formed name will do. */
   readonly agents?: readonly string[];
@@ -62,8 +64,12 @@ export interface Sessions {
   caller(id: string): Promise<Caller>;
   /** The newest open session of an agent; `NOT_FOUND` when there is none. */
   latestOf(agent: string): Promise<SessionRecord>;
-  /** The id of each session that was opened or closed. */
-  changes(options: { readonly signal: AbortSignal }): AsyncIterable<string>;
+  /** A session as it is, and again after each change of its state or reason; `closed` is the last. */
+  states(id: string, options: { readonly signal: AbortSignal }): AsyncIterable<SessionRecord>;
+}
+
+interface Watch {
+  readonly signal: AbortSignal;
 }
 
 const agentShape = /^[a-z][a-z0-9-]{0,31}$/;
@@ -175,8 +181,27 @@ class StoredSessions implements Sessions {
     });
   }
 
-  changes(options: { readonly signal: AbortSignal }): AsyncGenerator<string> {
-    return this.#changes.watch(options);
+  async *states(id: string, options: { readonly signal: AbortSignal }): AsyncGenerator<SessionRecord> {
+    await using scope = new Scope("the states of a session", options.signal);
+    const looks = createCoalescingQueue({ limit: 1, keyOf: () => "look", onOverflow: () => "look" });
+    const onAbort = (): void => looks.close();
+    scope.signal.addEventListener("abort", onAbort, { once: true });
+    const follow = (what: string, source: (watch: Watch) => AsyncIterable<unknown>): void =>
+      scope.spawn(what, async (signal) => {
+        for await (const _change of source({ signal })) await looks.push("look");
+      });
+    follow("nodes", (watch) => this.#options.links.changes(watch));
+    follow("workspaces", (watch) => this.#options.workspaces.changes(watch));
+    follow("sessions", (watch) => this.#changes.watch(watch));
+    await looks.push("look");
+    let last = "";
+    for await (const _look of looks) {
+      const record = await this.get(id);
+      const now = `${record.state} ${record.reason}`;
+      if (now !== last) yield record;
+      if (record.state === "closed") return;
+      last = now;
+    }
   }
 
   #grant(id: string): Lease {

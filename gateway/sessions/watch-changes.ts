@@ -3,6 +3,7 @@ import { Scope } from "../../shared/lifetime/scope.ts";
 import type { Caller } from "../tools/caller.ts";
 import type { FaceChange, FaceChangeKind } from "./face.ts";
 import type { FaceParts } from "./session-face.ts";
+import type { SessionRecord } from "./sessions.ts";
 
 /** What a watch takes. */
 export interface WatchParts extends FaceParts {
@@ -35,14 +36,30 @@ export async function* watchChanges(
       await queue.push({ kind: "memory", digest: "" });
   });
   const { session } = first;
-  const onClosed = (): void => void scope.end(session?.lease.signal.reason).catch(() => undefined);
-  session?.lease.signal.addEventListener("abort", onClosed, { once: true });
+  if (session) {
+    scope.spawn("state", async (signal) => {
+      await followState(parts.sessions.states(session.id, { signal }), queue);
+      // What was told is still read.
+      if (!signal.aborted) queue.close();
+    });
+  }
   try {
     session?.lease.check();
     if (!scope.signal.aborted) yield* queue;
   } finally {
-    session?.lease.signal.removeEventListener("abort", onClosed);
     scope.signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** Tells each change of the session's state, up to its end. */
+async function followState(states: AsyncIterable<SessionRecord>, queue: Queue<FaceChange>): Promise<void> {
+  let isFirst = true;
+  for await (const { state, reason, sinceMs, address } of states) {
+    const [alias = ""] = address.split(":");
+    const nextStep = state === "waiting_for_node" ? `fairlead nodes show ${alias}` : "";
+    const standing = { state, reason, sinceMs, nextStep };
+    if (!isFirst) await queue.push({ kind: "state", digest: "", standing });
+    isFirst = false;
   }
 }
 

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { mkdir, stat, writeFile } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { runCli } from "../support/run-cli.ts";
 import { type Program, spawnProgram } from "../support/spawn-program.ts";
@@ -85,6 +87,22 @@ test("a home inside the folder stays closed", patience, async () => {
     const closed = await runCli(["files", "cat", `local:/main/${path}`, "--json"], { home });
     expect({ path, exitCode: closed.exitCode }).toEqual({ path, exitCode: 3 });
   }
+});
+
+test("a home whose port for the link is taken says which, and what to do about it", patience, async () => {
+  await using home = await makeTempFolder();
+  await using workspace = await makeTempWorkspace({});
+  await using other = createServer().listen(0, "127.0.0.1");
+  await once(other, "listening");
+  const { port } = other.address() as AddressInfo;
+  await mkdir(home.join("gateway"), { mode: 0o700 });
+  const kept = JSON.stringify({ linkAddress: `127.0.0.1:${port}` });
+  await writeFile(home.join("gateway/up.json"), kept, { mode: 0o600 });
+  const args = ["up", workspace.path, "--port", "0", "--no-open"];
+  const refused = await runCli(args, { home: home.path });
+  expect(refused.exitCode).toBe(6);
+  expect(refused.stderr).toContain(`127.0.0.1:${port}`);
+  expect(refused.stderr).toMatch(/hint: end that program: .* --home DIR/);
 });
 
 test("wrong folders are refused before anything starts", patience, async () => {

@@ -18,7 +18,7 @@ import { openSessionEndpoint, rpcError, type SessionEndpoint } from "./session-e
 /** What the MCP endpoint needs. */
 export interface McpEndpointOptions extends FaceParts {
   readonly tokens: Pick<Tokens, "find">;
-  readonly sessions: Pick<Sessions, "caller" | "changes" | "latestOf">;
+  readonly sessions: Pick<Sessions, "caller" | "states" | "latestOf">;
   /** The gateway's version. */
   readonly version: string;
   /** The machine's own by default. */

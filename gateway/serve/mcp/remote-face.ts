@@ -101,9 +101,11 @@ async function* watch(
   session: string,
   signal: AbortSignal,
 ): AsyncGenerator<FaceChange> {
-  for await (const { kind, digest } of client.watch({ session }, { signal, deadlineMs: noDeadline })) {
+  for await (const change of client.watch({ session }, { signal, deadlineMs: noDeadline })) {
+    const { kind, digest, state, reason, sinceMs, nextStep } = change;
     const known = kinds.find((one) => one === kind);
-    if (known) yield { kind: known, digest };
+    const standing = { state, reason, sinceMs: Number(sinceMs), nextStep };
+    if (known) yield { kind: known, digest, ...(known === "state" ? { standing } : {}) };
   }
 }
 

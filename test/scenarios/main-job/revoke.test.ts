@@ -120,6 +120,8 @@ test("a revoked machine comes back with a new code, as another node with a new k
   expect(id).not.toBe(node.nodeId);
   expect(await readFile(join(node.home, "node/identity/key.pem"), "utf8")).not.toBe(key);
   expect((await gateway.cli(["files", "cat", "devbox:/app/a.txt"])).stdout).toBe("a");
+  const workspaces = listOf(await gateway.json(["workspaces", "ls"]), "workspaces");
+  expect(workspaces).toMatchObject([{ workspace: "devbox:/app", state: "available" }]);
   const all = listOf(await gateway.json(["nodes", "ls", "--state", "revoked"]), "nodes");
   expect(all).toMatchObject([{ id: node.nodeId, state: "revoked" }]);
   const startedAt = systemClock.now();
