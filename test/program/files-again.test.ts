@@ -64,12 +64,18 @@ test("folders keep their times and modes both ways", patience, async () => {
     await utimes(here.join(folder), 1_600_000_000, 1_600_000_000.5 + index);
   }
   expect((await pair.files(["put", here.join("top"), "devbox:/app/times/top"])).exitCode).toBe(0);
+  const inJobs = ["put", here.join("top"), "devbox:/app/times-in-jobs/top", "--jobs", "3", "--json"];
+  expect((await pair.files(inJobs)).json).toMatchObject({ files: 1, folders: 3, failedCount: 0 });
   expect((await pair.files(["get", "devbox:/app/times/top", here.join("back/")])).exitCode).toBe(4);
   await mkdir(here.join("back"));
   expect((await pair.files(["get", "devbox:/app/times/top", here.join("back/")])).exitCode).toBe(0);
   for (const folder of folders) {
     const { mode, mtimeMs } = await lstat(here.join(folder));
-    for (const at of [remote(`times/${folder}`), here.join("back", folder)]) {
+    for (const at of [
+      remote(`times/${folder}`),
+      remote(`times-in-jobs/${folder}`),
+      here.join("back", folder),
+    ]) {
       const found = await lstat(at);
       expect([at, found.mtimeMs, found.mode & 0o777]).toEqual([at, mtimeMs, mode & 0o777]);
     }
@@ -206,3 +212,38 @@ test(
     expect(deep.filter(({ path }) => path !== "all/in/side")).toEqual(flat);
   },
 );
+
+test("jobs put files at once, and say the same as one does", patience, async () => {
+  await using here = await makeTempFolder();
+  await mkdir(here.join("tree/taken/in"), { recursive: true });
+  for (let index = 0; index < 40; index += 1) await writeFile(here.join(`tree/small-${index}`), `${index}`);
+  for (let index = 0; index < 6; index += 1) {
+    await writeFile(here.join(`tree/large-${index}`), Buffer.alloc(24 * 1024 * 1024, `${index}`));
+  }
+  await writeFile(here.join("tree/taken/in/file"), "has no folder there");
+  const put = (jobs: string): Promise<CliResult> =>
+    pair.files(["put", here.join("tree"), `devbox:/app/jobs-${jobs}`, "--jobs", jobs, "--json"]);
+  const seen: unknown[] = [];
+  for (const jobs of ["1", "4"]) {
+    await pair.workspace.write({ [`jobs-${jobs}/taken`]: "a file", [`jobs-${jobs}/small-7`]: "other" });
+    const running = put(jobs);
+    // Large files that have begun to arrive; small ones are staged many at a time by one job as well.
+    const atOnce = async (): Promise<number> => {
+      const find = ["-maxdepth", "1", "-name", ".fairlead-stage-*"];
+      const found = await runProgram("find", [remote(`jobs-${jobs}`), ...find, "-size", "+300k"]);
+      return found.split("\n").length - 1;
+    };
+    if (jobs === "4") await expect.poll(atOnce, { timeout: 60_000, interval: 1 }).toBeGreaterThan(1);
+    const { exitCode, json } = await running;
+    const { failed, files, folders, bytes, failedCount } = json as {
+      failed: { path: string; code: string }[];
+      [count: string]: unknown;
+    };
+    const named = failed.map(({ path, code }) => `${path} ${code}`).toSorted();
+    seen.push({ exitCode, files, folders, bytes, failedCount, named });
+    expect(await pair.workspace.text(`jobs-${jobs}/small-39`)).toBe("39");
+    expect(await pair.workspace.bytes(`jobs-${jobs}/large-5`)).toHaveLength(24 * 1024 * 1024);
+  }
+  expect(seen[1]).toEqual(seen[0]);
+  expect(seen[0]).toMatchObject({ exitCode: 7, files: 45, failedCount: 4 });
+});

@@ -1,5 +1,6 @@
 import { isDigest, type Digest } from "../../../shared/content/digest.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
+import { WritePrecondition, type WriteHeader } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 
 /** What `--if-match` says must stand at the target; `default` when it was not given. */
 export type Condition =
@@ -19,7 +20,7 @@ export function parseCondition(text: string | undefined): Condition {
   });
 }
 
-/** A condition for each file of a tree; one digest is `INVALID_ARGUMENT`. */
+/** What holds for each file of a tree; one digest is `INVALID_ARGUMENT`. */
 export function requireTreeCondition(condition: Condition): Exclude<Condition["kind"], "match"> {
   if (condition.kind !== "match") return condition.kind;
   throw new Fault("INVALID_ARGUMENT", "a tree has no digest to be compared with", {
@@ -27,3 +28,16 @@ export function requireTreeCondition(condition: Condition): Exclude<Condition["k
     hint: "give absent or any",
   });
 }
+
+/** What the wire says of a condition; without one the gateway compares with what the user last read. */
+export function toWireCondition(condition: Condition): Pick<WriteHeader, "precondition" | "ifMatch"> {
+  const ifMatch = condition.kind === "match" ? condition.digest : "";
+  return { precondition: wireConditions[condition.kind], ifMatch };
+}
+
+const wireConditions = {
+  default: WritePrecondition.UNSPECIFIED,
+  any: WritePrecondition.ANY,
+  absent: WritePrecondition.ABSENT,
+  match: WritePrecondition.MATCH,
+} as const;

@@ -4,23 +4,18 @@ import { Fault, isFault } from "../../../shared/fault/fault.ts";
 import {
   EntryKind,
   FileTrailerSchema,
-  WritePrecondition,
   type FilesWriteRequestSchema,
-  type FilesWriteTreeRequestSchema,
-  type WriteHeader,
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
-import type { Entry, OpenFile } from "../../../shared/root/root-handle.ts";
+import type { OpenFile } from "../../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../../shared/rpc/chunk-memory.ts";
-import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
 import { confirm } from "../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
-import type { Runtime } from "../../../shared/terminal/runtime.ts";
-import { packTree } from "../../../shared/tree/pack-tree.ts";
-import { chunkBytes, maxNamedProblems, type TreeProblem } from "../../../shared/tree/tree-part.ts";
-import { parseCondition, requireTreeCondition, type Condition } from "./condition.ts";
-import { localName, openSource, type LocalPlace } from "./local-place.ts";
+import { chunkBytes } from "../../../shared/tree/tree-part.ts";
+import { parseCondition, toWireCondition } from "./condition.ts";
+import { localName, openSource } from "./local-place.ts";
+import { putTree, type PutJob, type PutResult } from "./put-tree.ts";
 import { parseRemote, remoteChild, type Remote } from "./remote.ts";
-import { runTransfer, type Transfer, type TransferCounts } from "./transfer.ts";
+import { runTransfer } from "./transfer.ts";
 
 /** `files put`. */
 export const putCommand: CommandModule = {
@@ -37,45 +32,22 @@ export const putCommand: CommandModule = {
       text: "what must stand there: a digest, absent, or any (default: what you last read)",
     },
     { flags: "--strict", text: "the first bad entry of a tree ends it" },
-    { flags: "--jobs <n>", text: "files in work at once (1 to 64)" },
+    { flags: "--jobs <n>", text: "files of a tree in work at once (1 to 64, default 1)" },
   ],
   callsNode: true,
   run: (input, runtime) => {
     const remote = parseRemote(input.argument("path"));
     const local = input.argument("local");
     const condition = parseCondition(input.text("if-match"));
-    input.integer("jobs", { min: 1, max: 64 });
+    const jobs = input.integer("jobs", { min: 1, max: 64 }) ?? 1;
     const strict = input.flag("strict");
     return runTransfer(runtime, localName(local), async (transfer) => {
       await using source = await openSource(local);
-      const job: PutJob = { runtime, transfer, source, remote, condition, strict };
+      const job: PutJob = { runtime, transfer, source, remote, condition, strict, jobs };
       return source.kind === "folder" ? await putTree(job) : await putFile(job);
     });
   },
 };
-
-interface PutJob {
-  readonly runtime: Runtime;
-  readonly transfer: Transfer;
-  readonly source: LocalPlace;
-  readonly remote: Remote;
-  readonly condition: Condition;
-  readonly strict: boolean;
-}
-
-type PutResult = TransferCounts & { readonly from: string; readonly to: string };
-
-/** What the wire says of a condition; without one the gateway compares with what the user last read. */
-function toWire(condition: Condition): Pick<WriteHeader, "precondition" | "ifMatch"> {
-  if (condition.kind === "match") return { precondition: WritePrecondition.MATCH, ifMatch: condition.digest };
-  return { precondition: wireConditions[condition.kind], ifMatch: "" };
-}
-
-const wireConditions = {
-  default: WritePrecondition.UNSPECIFIED,
-  any: WritePrecondition.ANY,
-  absent: WritePrecondition.ABSENT,
-} as const;
 
 async function putFile(job: PutJob): Promise<PutResult> {
   const remote = await chooseTarget(job);
@@ -138,7 +110,7 @@ async function* fileMessages(
       value: {
         workspace: remote.workspace,
         path: remote.path,
-        ...toWire(condition),
+        ...toWireCondition(condition),
         mode: entry.mode & 0o777,
         modifiedNs: entry.mtimeNs,
         sizeBytes: BigInt(entry.sizeBytes),
@@ -166,72 +138,4 @@ async function* fileMessages(
     digest: digester.digest(),
   });
   yield { part: { case: "trailer", value: trailer } };
-}
-
-async function putTree(job: PutJob): Promise<PutResult> {
-  const { transfer, source } = job;
-  const kind = requireTreeCondition(job.condition);
-  const top = await source.root.stat(source.path);
-  const remote = job.remote.isFolder ? remoteChild(job.remote, localName(source.shown)) : job.remote;
-  const failed: TreeProblem[] = [];
-  const counted = { failed: 0 };
-  const answer = await transfer.files.writeTree(
-    treeMessages({ ...job, remote, top, precondition: wireConditions[kind] }, { failed, counted }),
-    transfer.call,
-  );
-  const { stored } = answer;
-  for (const { path, fault } of answer.problems) {
-    if (fault && failed.length < maxNamedProblems) failed.push({ path, fault: fromWireFault(fault) });
-  }
-  return {
-    from: source.shown,
-    to: remote.shown,
-    files: Number(stored?.files ?? 0n),
-    folders: Number(stored?.folders ?? 0n),
-    links: Number(stored?.links ?? 0n),
-    bytes: Number(stored?.sizeBytes ?? 0n),
-    unchanged: Number(answer.unchanged),
-    failed,
-    failedCount: Math.max(failed.length, counted.failed + Number(stored?.failed ?? 0n)),
-    source: answer.source,
-  };
-}
-
-interface TreeJob extends PutJob {
-  /** The folder itself. */
-  readonly top: Entry;
-  readonly precondition: WritePrecondition;
-}
-
-interface LocalProblems {
-  readonly failed: TreeProblem[];
-  readonly counted: { failed: number };
-}
-
-async function* treeMessages(
-  { transfer, source, remote, top, precondition, strict }: TreeJob,
-  problems: LocalProblems,
-): AsyncGenerator<MessageInitShape<typeof FilesWriteTreeRequestSchema>, void> {
-  const { workspace, path } = remote;
-  const { mtimeNs: modifiedNs, mode } = top;
-  yield { header: { workspace, path, precondition, strict, mode: mode & 0o777, modifiedNs } };
-  const parts = packTree({ root: source.root, path: source.path, strict, signal: transfer.signal });
-  for await (const { problems: found = [], ...part } of parts) {
-    for (const { path: at, fault } of found) {
-      problems.counted.failed += 1;
-      if (fault && problems.failed.length < maxNamedProblems) {
-        problems.failed.push({ path: at, fault: fromWireFault(fault) });
-      }
-    }
-    const { treeTrailer, fileTrailer, content } = part;
-    const { byteLength } = content;
-    yield {
-      entries: [...part.entries],
-      content,
-      ...(fileTrailer ? { fileTrailer } : {}),
-      // What failed here never reached the node: it is counted and named on this side.
-      ...(treeTrailer ? { treeTrailer: { ...treeTrailer, failed: 0n } } : {}),
-    };
-    transfer.onBytes(byteLength);
-  }
 }
