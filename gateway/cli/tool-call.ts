@@ -8,6 +8,7 @@ import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import type { OptionSpec } from "../../shared/terminal/command.ts";
 import { isJsonObject, parseJson } from "../../shared/terminal/parse-json.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
+import { isFailedCommand } from "../tools/tool-result.ts";
 import { toJsonValue } from "./fault-to-json.ts";
 import { openGateway } from "./open-gateway.ts";
 
@@ -99,7 +100,6 @@ interface CallEnd {
 
 async function printResult(runtime: Runtime, result: ToolResult, end: CallEnd): Promise<number> {
   const { details = {}, content } = result;
-  const exitCode = details["exitCode"];
   if (runtime.output.json) {
     const json: JsonValue = {
       callId: end.callId,
@@ -110,11 +110,15 @@ async function printResult(runtime: Runtime, result: ToolResult, end: CallEnd): 
       durationMs: end.durationMs,
     };
     await runtime.output.result(json, () => []);
-  } else if (!end.streamed) {
+  } else if (end.streamed) {
+    if (details["timedOut"] === true) runtime.output.note("note: the command was ended: its time was over");
+    else if (typeof details["signal"] === "string")
+      runtime.output.note(`note: the command was ended by ${details["signal"]}`);
+  } else {
     for (const { type, text, mediaType, data } of content) {
       const shown = type === "text" ? text : `[${mediaType}, ${data.byteLength} bytes]`;
       await runtime.output.text(shown.endsWith("\n") || shown === "" ? shown : `${shown}\n`);
     }
   }
-  return typeof exitCode === "number" && exitCode !== 0 ? 1 : 0;
+  return isFailedCommand(details) ? 1 : 0;
 }

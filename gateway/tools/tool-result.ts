@@ -1,5 +1,12 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 
+/** Whether a result is that of a command which failed: it said so, or was ended by a signal or by its time. */
+export function isFailedCommand(details: JsonObject): boolean {
+  const { exitCode } = details;
+  const saidSo = typeof exitCode === "number" && exitCode !== 0;
+  return saidSo || details["timedOut"] === true || typeof details["signal"] === "string";
+}
+
 /** A piece of what a tool answers to models. */
 export type ToolContentPart =
   | { readonly type: "text"; readonly text: string }

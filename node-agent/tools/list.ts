@@ -7,6 +7,7 @@ import {
   type EntryProblemSchema,
   type EntrySchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { visibleText } from "../../shared/log/safe-text.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import { findNumber, findText, toResult, type RunTool, type ToolFiles } from "./tool-run.ts";
 
@@ -37,7 +38,7 @@ export function createList(files: Pick<ToolFiles, "list">): RunTool {
     const more = cursor === "" ? [] : [`… more follow; go on with the cursor ${cursor}`];
     const lines = [
       ...(answer.entries ?? []).map(toLine),
-      ...problems.map((problem) => `${problem.path}\t(${problem.code})`),
+      ...problems.map((problem) => `${visibleText(problem.path)}\t(${problem.code})`),
     ];
     yield toResult([...lines, ...more].join("\n"), {
       path,
@@ -52,9 +53,11 @@ export function createList(files: Pick<ToolFiles, "list">): RunTool {
 type Entry = MessageInitShape<typeof EntrySchema>;
 
 function toLine(entry: Entry): string {
-  if (entry.kind === EntryKind.FOLDER) return `${entry.path ?? ""}/`;
-  if (entry.kind === EntryKind.LINK) return `${entry.path ?? ""}\t-> ${entry.linkTarget ?? ""}`;
-  return entry.kind === EntryKind.FILE ? `${entry.path ?? ""}\t${entry.sizeBytes ?? 0n}` : (entry.path ?? "");
+  // One line an entry, whatever its name holds; the details have the name as it is.
+  const path = visibleText(entry.path ?? "");
+  if (entry.kind === EntryKind.FOLDER) return `${path}/`;
+  if (entry.kind === EntryKind.LINK) return `${path}\t-> ${visibleText(entry.linkTarget ?? "")}`;
+  return entry.kind === EntryKind.FILE ? `${path}\t${entry.sizeBytes ?? 0n}` : path;
 }
 
 function toEntry(entry: Entry): JsonObject {

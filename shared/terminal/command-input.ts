@@ -38,26 +38,28 @@ export function createCommandInput(parsed: ParsedInput): CommandInput {
   const option = (name: string): unknown => parsed.options[toCamelCase(name)];
   const text = (name: string): string | undefined => {
     const value = option(name);
-    return typeof value === "string" ? value : undefined;
+    return typeof value === "string" ? requireGiven(value, `--${name}`) : undefined;
   };
   return {
     argument: (name) => {
       const value = parsed.args.get(name);
       if (typeof value !== "string") throw new Error(`argument ${name} is not declared as required`);
-      return value;
+      return requireGiven(value, `<${name}>`);
     },
     maybeArgument: (name) => {
       const value = parsed.args.get(name);
-      return typeof value === "string" ? value : undefined;
+      return typeof value === "string" ? requireGiven(value, `[${name}]`) : undefined;
     },
     rest: (name) => {
       const value = parsed.args.get(name);
-      return typeof value === "string" || value === undefined ? [] : value;
+      if (typeof value === "string" || value === undefined) return [];
+      return value.map((one) => requireGiven(one, `[${name}]`));
     },
     text,
     texts: (name) => {
       const value = option(name);
-      return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+      const texts = Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+      return texts.map((one) => requireGiven(one, `--${name}`));
     },
     flag: (name) => option(name) === true,
     integer: (name, range) => {
@@ -69,6 +71,13 @@ export function createCommandInput(parsed: ParsedInput): CommandInput {
       return value === undefined ? undefined : parseDurationMs(value, name);
     },
   };
+}
+
+/** Nothing at all is a variable of a script that was not set: never taken for left out. */
+function requireGiven(value: string, what: string): string {
+  if (value !== "") return value;
+  const field = what.replace(/^--|[<>[\]]/g, "");
+  throw new Fault("INVALID_ARGUMENT", `${what} is empty`, { details: { field } });
 }
 
 function parseInteger(field: string, text: string, range: IntegerRange): number {

@@ -70,6 +70,7 @@ function createRuntime(
   const given = chosen.input.options;
   const text = (name: string): string | undefined => {
     const value = given[name];
+    if (value === "") throw new Fault("INVALID_ARGUMENT", `--${name} is empty`, { details: { field: name } });
     return typeof value === "string" ? value : undefined;
   };
   const home = text("home");

@@ -201,6 +201,11 @@ test("a command waits for a person, and runs on the machine once it is allowed",
   const [content] = listOf(json, "content");
   expect(memberOf(content, "text")).toContain("oops");
 
+  // One that a signal ended is not one that is done.
+  const ended = exec("echo begun; kill -9 $$");
+  await gateway.cli(["approvals", "allow", await waitingApproval("kill -9")]);
+  expect(await ended).toMatchObject({ exitCode: 1, json: { details: { signal: "SIGKILL" } } });
+
   const denied = exec("echo never > denied.txt");
   const other = await waitingApproval("denied.txt");
   expect((await gateway.cli(["approvals", "deny", other])).exitCode).toBe(0);

@@ -2,6 +2,7 @@ import type { CallToolResult, ContentBlock } from "@modelcontextprotocol/server"
 import { ProtocolError } from "@modelcontextprotocol/server";
 import { toFaultJson, type Fault } from "../../../shared/fault/fault.ts";
 import {
+  isFailedCommand,
   limitDetails,
   resultLimits,
   type ToolContentPart,
@@ -11,12 +12,10 @@ import { invalidParams } from "./pages.ts";
 
 /** A tool's result as MCP has it. A command that exited non-zero is an error to a model. */
 export function toCallResult(result: ToolResult): CallToolResult {
-  const { exitCode } = result.details;
-  const failed = (typeof exitCode === "number" && exitCode !== 0) || result.details["timedOut"] === true;
   return {
     content: result.content.map(toBlock),
     structuredContent: limitDetails(result.details, resultLimits.contentBytes),
-    ...(failed || "signal" in result.details ? { isError: true } : {}),
+    ...(isFailedCommand(result.details) ? { isError: true } : {}),
   };
 }
 

@@ -43,6 +43,18 @@ proves(
   },
 );
 
+test("an entry is one line of a list, whatever its name holds, and the details have the name as it is", async () => {
+  await using kit = await openSessionKit();
+  const name = "a\nb\u001b[31m\u202e";
+  await kit.addNode({ files: { [name]: "x" } });
+  const { content, details } = await callTool(kit.tools, operator, {
+    name: "devbox__list",
+    arguments: {},
+  });
+  expect(content).toEqual([{ type: "text", text: "a\\nb\\x1b[31m\\u{202e}\t1" }]);
+  expect(details["entries"]).toMatchObject([{ path: name }]);
+});
+
 describe("hooks", () => {
   test("see one frozen context, each step once and in order, also when the tool fails", async () => {
     const steps: string[] = [];

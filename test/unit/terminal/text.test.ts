@@ -1,7 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { findNearest } from "../../../shared/config/nearest.ts";
+import { faultFromError } from "../../../shared/fault/fault-from-error.ts";
 import { safeJson, safeText, terminalText, visibleText } from "../../../shared/log/safe-text.ts";
+import { createCommandInput } from "../../../shared/terminal/command-input.ts";
 import { formatDuration, parseDurationMs } from "../../../shared/terminal/duration.ts";
 import { parsePairs } from "../../../shared/terminal/pairs.ts";
 
@@ -74,6 +76,33 @@ test("labels are K=V, once each, with at most 63 characters", () => {
       }),
     );
   }
+});
+
+test("what is empty is not taken for left out", () => {
+  const input = createCommandInput({
+    args: new Map<string, string | readonly string[]>([
+      ["dir", ""],
+      ["files", ["a", ""]],
+    ]),
+    options: { name: "", label: [""], ttl: "" },
+  });
+  const reads: readonly (() => unknown)[] = [
+    () => input.argument("dir"),
+    () => input.maybeArgument("dir"),
+    () => input.rest("files"),
+    () => input.text("name"),
+    () => input.texts("label"),
+    () => input.durationMs("ttl"),
+  ];
+  const fieldOf = (read: () => unknown): unknown => {
+    try {
+      return read();
+    } catch (error) {
+      return faultFromError(error).details["field"];
+    }
+  };
+  expect(reads.map(fieldOf)).toEqual(["dir", "dir", "files", "name", "label", "ttl"]);
+  expect(input.text("other")).toBeUndefined();
 });
 
 test("the nearest word is found, and a far one is not", () => {

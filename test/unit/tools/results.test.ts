@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { limitContent, limitDetails } from "../../../gateway/tools/tool-result.ts";
+import { isFailedCommand, limitContent, limitDetails } from "../../../gateway/tools/tool-result.ts";
 import { LineCutter } from "../../../node-agent/tools/line-cutter.ts";
 import { fitsWildcard } from "../../../shared/core-tools/wildcard.ts";
 import { OutputKeeper } from "../../../shared/process/kept-output.ts";
@@ -14,6 +14,12 @@ test("text over the limit is cut in the middle, whole characters stay, and the c
   expect(cut).toContain(`${Buffer.byteLength(text)} bytes`);
   expect(cut).not.toContain("\ufffd");
   expect(limitContent([{ type: "text", text: "short" }], 65_536)).toEqual([{ type: "text", text: "short" }]);
+});
+
+test("a command has failed that said so, or that a signal or its time ended", () => {
+  expect([{ exitCode: 0 }, {}, { timedOut: false }].map(isFailedCommand)).toEqual([false, false, false]);
+  const failed = [{ exitCode: 7 }, { signal: "SIGKILL", timedOut: false }, { timedOut: true, exitCode: 0 }];
+  expect(failed.map(isFailedCommand)).toEqual([true, true, true]);
 });
 
 test("details over the limit become a summary that says so", () => {
