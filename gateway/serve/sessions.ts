@@ -106,6 +106,10 @@ function skillMethods(face: (session: string) => SessionFace): Service {
       const { skills, snapshot } = await face(session).listSkills({ signal });
       return { skills: skills.map((skill) => ({ ...skill, reasons: [...skill.reasons] })), snapshot };
     },
+    listSkillFiles: async ({ session, name }, { signal }) => {
+      const files = await face(session).listSkillFiles({ name, signal });
+      return { files: files.map((file) => ({ ...file, sizeBytes: BigInt(file.sizeBytes) })) };
+    },
     readSkill: async function* readSkill({ session, name, path }, { signal }) {
       for await (const part of face(session).readSkill({ name, path, signal })) {
         if (part.kind === "header") yield { sizeBytes: BigInt(part.sizeBytes) };

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Skill, Tool } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { SkillReason } from "../skills/catalogue-skill.ts";
-import type { SkillFilePart } from "../skills/resources.ts";
+import type { SkillFile, SkillFilePart } from "../skills/resources.ts";
 import type { Explanation } from "../tools/explain.ts";
 import type { CallPart } from "../tools/tool-result.ts";
 import type { MemoryAnswer, MemoryFindings, MemoryLines, MemoryQuestion } from "./session-memory.ts";
@@ -69,6 +69,11 @@ export interface SessionFace {
   listSkills(options: {
     readonly signal: AbortSignal;
   }): Promise<{ readonly skills: readonly FaceSkill[]; readonly snapshot: string }>;
+  /** The files of a skill as they are now, in order of their paths. */
+  listSkillFiles(options: {
+    readonly name: string;
+    readonly signal: AbortSignal;
+  }): Promise<readonly SkillFile[]>;
   readSkill(options: {
     readonly name: string;
     /** Relative to the skill's folder; empty for its instruction file. */

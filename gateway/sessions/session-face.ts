@@ -40,6 +40,7 @@ export function openLocalFace(sessionId: string, parts: FaceParts): SessionFace 
       const { skills, snapshot } = await parts.skills.list(await caller());
       return { skills: skills.map(toSkill), snapshot };
     },
+    listSkillFiles: async (request) => await parts.skills.files(await caller(), request),
     readSkill: async function* readSkill(request) {
       yield* parts.skills.read(await caller(), request);
     },

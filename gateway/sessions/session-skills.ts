@@ -3,7 +3,7 @@ import type { Nodes } from "../pairing/nodes.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { SkillList } from "../skills/catalogue-skill.ts";
 import type { SkillCatalogue } from "../skills/catalogue.ts";
-import { readSkillFile, type SkillFilePart } from "../skills/resources.ts";
+import { listSkillFiles, readSkillFile, type SkillFile, type SkillFilePart } from "../skills/resources.ts";
 import type { Caller } from "../tools/caller.ts";
 
 /** What the skills of sessions stand on. */
@@ -28,6 +28,8 @@ export interface SessionSkills {
   list(caller: Caller): Promise<SkillList>;
   /** Names of those that can be used. */
   names(caller: Caller): Promise<readonly string[]>;
+  /** The files of a skill that the caller's list shows. */
+  files(caller: Caller, request: Omit<SkillFileRequest, "path">): Promise<readonly SkillFile[]>;
   /** The bytes of a file of a skill that the caller's list shows. */
   read(caller: Caller, request: SkillFileRequest): AsyncIterable<SkillFilePart>;
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<unknown>;
@@ -51,6 +53,8 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
   return {
     list,
     names: async (caller) => namesOf(await list(caller)),
+    files: async (caller, { name, signal }) =>
+      await listSkillFiles({ links: options.links, list: await list(caller), name, signal }),
     read: async function* read(caller, { name, path, signal }) {
       yield* readSkillFile({ links: options.links, list: await list(caller), name, path, signal });
     },

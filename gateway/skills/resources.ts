@@ -1,7 +1,9 @@
 import { findNearest } from "../../shared/config/nearest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
+import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 import { parseWorkspacePath } from "../../shared/names/workspace-path.ts";
+import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import { instructionFileName } from "../../shared/skill-file/limits.ts";
 import type { Links } from "../link/links.ts";
 import type { CatalogueSkill, SkillList } from "./catalogue-skill.ts";
@@ -47,6 +49,30 @@ export async function* readSkillFile(options: ReadSkillOptions): AsyncIterable<S
     if (part.case !== "trailer") continue;
     yield { kind: "trailer", sizeBytes: Number(part.value.sizeBytes), digest: part.value.digest };
   }
+}
+
+/** A file of a skill. */
+export interface SkillFile {
+  /** Relative to the skill's folder. */
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly digest: string;
+}
+
+/** The files of a skill as they are on its node now, in order of their paths; fails as `readSkillFile` does. */
+export async function listSkillFiles(options: Omit<ReadSkillOptions, "path">): Promise<readonly SkillFile[]> {
+  const skill = findSkill(options.list, options.name);
+  requireReadable(skill);
+  const { workspace, folder } = skill;
+  const client = options.links.get(skill.nodeId).client(Skills);
+  const answer = await client.listFiles(
+    { workspace, folder },
+    options.signal ? { signal: options.signal } : {},
+  );
+  if (answer.fault) throw fromWireFault(answer.fault);
+  return answer.files
+    .map(({ path, sizeBytes, digest }) => ({ path, sizeBytes: Number(sizeBytes), digest }))
+    .toSorted((a, b) => compareByUtf8(a.path, b.path));
 }
 
 /** The skill of that name; an eligible one before any other. `NOT_FOUND` with the nearest name in the hint. */

@@ -274,6 +274,17 @@ class KitSkills implements SessionSkills {
     return this.#skills.map(({ name }) => name);
   }
 
+  async files(...[, { name }]: Parameters<SessionSkills["files"]>): ReturnType<SessionSkills["files"]> {
+    const skill = this.#skills.find((one) => one.name === name);
+    if (!skill) throw new Fault("NOT_FOUND", "there is no such skill");
+    const texts = { "SKILL.md": skillText(skill.folder.slice("skills/".length)), "extra.txt": "more" };
+    return Object.entries(texts).map(([path, text]) => ({
+      path,
+      sizeBytes: Buffer.byteLength(text),
+      digest: digestOf(text),
+    }));
+  }
+
   async *read(...[, request]: Parameters<SessionSkills["read"]>): ReturnType<SessionSkills["read"]> {
     this.#onRead?.(request.name, request.path);
     const skill = this.#skills.find((one) => one.name === request.name);

@@ -25,6 +25,10 @@ export function openRemoteFace(client: Client<typeof Sessions>, sessionId: strin
       };
     },
     listSkills: ({ signal }) => client.listSkills({ session }, { signal }),
+    listSkillFiles: async ({ name, signal }) => {
+      const { files } = await client.listSkillFiles({ session, name }, { signal });
+      return files.map(({ path, sizeBytes, digest }) => ({ path, sizeBytes: Number(sizeBytes), digest }));
+    },
     readSkill: ({ name, path, signal }) => readSkill(client, { session, name, path, signal }),
     searchMemory: ({ signal, workspace = "", limit = 0, waitFresh = false, waitMs = 0, query }) =>
       client.searchMemory({ session, query, workspace, limit, waitFresh, waitMs }, { signal }),

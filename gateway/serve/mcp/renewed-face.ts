@@ -30,6 +30,7 @@ export function openRenewedFace(sessionId: string, connect: () => Promise<Connec
     listTools: (options) => list((at) => at.listTools(options)),
     explainTool: (options) => list((at) => at.explainTool(options)),
     listSkills: (options) => list((at) => at.listSkills(options)),
+    listSkillFiles: (options) => list((at) => at.listSkillFiles(options)),
     searchMemory: (question) => list((at) => at.searchMemory(question)),
     getMemory: (lines) => list((at) => at.getMemory(lines)),
     callTool: (call) => connections.stream((at) => at.callTool(call)),

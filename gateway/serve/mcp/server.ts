@@ -13,7 +13,7 @@ import { requireWellFormed } from "../../../shared/names/well-formed.ts";
 import type { FaceTool, SessionFace } from "../../sessions/face.ts";
 import { cutPage } from "./pages.ts";
 import { startProgress } from "./progress.ts";
-import { getSkill, listEligible, readAddress, toEntry, toResource } from "./skill-resources.ts";
+import { getSkill, listEligible, readAddress, toEntries, toResource } from "./skill-resources.ts";
 import { toCallResult, toFailedResult, toUnknownTool } from "./tool-answers.ts";
 
 /** What an MCP server of a session needs. */
@@ -136,10 +136,11 @@ function serveSkills(server: Server, face: SessionFace): void {
       cursor,
       sizeOf: (skill) => skill.frontMatterJson.length + skill.location.length,
     });
-    return { skills: items.map(toEntry), ...more, ...cache };
+    return { skills: await toEntries(face, items, mcpReq.signal), ...more, ...cache };
   });
-  server.setRequestHandler(SKILLS_GET_METHOD, { params: skillParams }, async ({ uri }, { mcpReq }) => ({
-    skill: toEntry(await getSkill(face, uri, mcpReq.signal)),
-    ...cache,
-  }));
+  server.setRequestHandler(SKILLS_GET_METHOD, { params: skillParams }, async ({ uri }, { mcpReq }) => {
+    const found = await getSkill(face, uri, mcpReq.signal);
+    const [skill] = await toEntries(face, [found], mcpReq.signal);
+    return { skill, ...cache };
+  });
 }

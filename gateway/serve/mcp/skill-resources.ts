@@ -4,12 +4,26 @@ import { compareByUtf8 } from "../../../shared/names/byte-order.ts";
 import type { FaceSkill, SessionFace } from "../../sessions/face.ts";
 import { invalidParams } from "./pages.ts";
 
-/** A skill as the Skills extension lists it. Its files beside the instructions are found by reading them. */
+/** A file of a skill as the Skills extension lists it. */
+interface SkillEntryFile {
+  readonly uri: string;
+  readonly digest: string;
+  readonly size: number;
+}
+
+/** A skill as the Skills extension lists it. */
 export interface SkillEntry {
   readonly uri: string;
   readonly frontmatter: Readonly<Record<string, unknown>>;
-  readonly resources: "dynamic";
+  /** All of its files; `dynamic` while its node cannot say them, and for one of more files than an entry may have. */
+  readonly resources: readonly SkillEntryFile[] | "dynamic";
 }
+
+/** Most files of a skill that its entry names. */
+const maxEntryFiles = 512;
+
+/** Skills whose files are asked for at a time. */
+const askedAtOnce = 8;
 
 /** Most bytes of one file of a skill that one answer carries. */
 export const maxResourceBytes = 4_194_304;
@@ -36,9 +50,38 @@ export function toResource(skill: FaceSkill): Resource {
   return { uri: skill.location, name: skill.name, description: skill.description, mimeType: "text/markdown" };
 }
 
-/** A skill as the extension lists it. */
-export function toEntry(skill: FaceSkill): SkillEntry {
-  return { uri: skill.location, frontmatter: parseFrontMatter(skill), resources: "dynamic" };
+/** Skills as the extension lists them, with their files as they are now. */
+export async function toEntries(
+  face: SessionFace,
+  skills: readonly FaceSkill[],
+  signal: AbortSignal,
+): Promise<SkillEntry[]> {
+  const entries: SkillEntry[] = [];
+  for (let at = 0; at < skills.length; at += askedAtOnce) {
+    const some = skills.slice(at, at + askedAtOnce);
+    entries.push(...(await Promise.all(some.map((skill) => toEntry(face, skill, signal)))));
+  }
+  return entries;
+}
+
+async function toEntry(face: SessionFace, skill: FaceSkill, signal: AbortSignal): Promise<SkillEntry> {
+  const base = skill.location.slice(0, -fileName.length);
+  const plain = { uri: skill.location, frontmatter: parseFrontMatter(skill) };
+  try {
+    const files = await face.listSkillFiles({ name: skill.name, signal });
+    if (files.length === 0 || files.length > maxEntryFiles) return { ...plain, resources: "dynamic" };
+    const toUri = (path: string): string => `${base}${path.split("/").map(encodeURIComponent).join("/")}`;
+    const resources = files.map(({ path, digest, sizeBytes }) => ({
+      uri: toUri(path),
+      digest,
+      size: sizeBytes,
+    }));
+    return { ...plain, resources };
+  } catch {
+    signal.throwIfAborted();
+    // One skill whose node has just gone costs no other one its place.
+    return { ...plain, resources: "dynamic" };
+  }
 }
 
 function parseFrontMatter(skill: FaceSkill): Readonly<Record<string, unknown>> {

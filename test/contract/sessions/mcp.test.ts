@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { digestOf } from "../../../shared/content/digest.ts";
 import { serveKit as serveBare, type McpKit } from "../../support/mcp-kit.ts";
 import { proves } from "../../support/proves.ts";
 import { envelope } from "../../support/session-house.ts";
@@ -166,7 +167,14 @@ describe("the endpoint", () => {
     const entry = {
       uri: "skill://devbox/deploy/SKILL.md",
       frontmatter: { name: "deploy", metadata: { version: "1" } },
-      resources: "dynamic",
+      resources: [
+        {
+          uri: "skill://devbox/deploy/SKILL.md",
+          digest: digestOf(skillText("deploy")),
+          size: skillText("deploy").length,
+        },
+        { uri: "skill://devbox/deploy/extra.txt", digest: digestOf("more"), size: 4 },
+      ],
     };
     expect(await ask("skills/list", {})).toMatchObject({
       result: { skills: [entry], cacheScope: "private" },

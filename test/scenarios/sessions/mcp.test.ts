@@ -1,5 +1,6 @@
 import type { Client } from "@modelcontextprotocol/client";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { digestOf } from "../../../shared/content/digest.ts";
 import { proves } from "../../support/proves.ts";
 import { envelope, startSessionHouse, type SessionHouse } from "../../support/session-house.ts";
 import { startNode } from "../../support/start-node.ts";
@@ -10,7 +11,11 @@ let house: SessionHouse;
 
 beforeAll(async () => {
   house = await startSessionHouse({
-    files: { "a.txt": "one\ntwo\n", "skills/deploy/SKILL.md": skill("deploy") },
+    files: {
+      "a.txt": "one\ntwo\n",
+      "skills/deploy/SKILL.md": skill("deploy"),
+      "skills/deploy/templates/a b.txt": "more\n",
+    },
   });
 }, 120_000);
 afterAll(async () => house[Symbol.asyncDispose]());
@@ -192,6 +197,31 @@ proves(
     await reading;
   },
 );
+
+interface Listed {
+  readonly result: {
+    readonly skills: readonly {
+      readonly resources: readonly { readonly uri: string; readonly digest: string; readonly size: number }[];
+    }[];
+  };
+}
+
+test("a skill is listed with all of its files, and each reads as it was listed", async () => {
+  const answer = await house.post(
+    { jsonrpc: "2.0", id: 1, method: "skills/list", params: { _meta: envelope } },
+    { ...modern, "mcp-method": "skills/list" },
+  );
+  const { result } = (await answer.json()) as Listed;
+  const listed = result.skills.flatMap(({ resources }) => resources);
+  const base = "skill://devbox/deploy";
+  expect(listed.map(({ uri }) => uri)).toEqual([`${base}/SKILL.md`, `${base}/templates/a%20b.txt`]);
+  const client = await house.connectHttp("legacy");
+  for (const { uri, digest, size } of listed) {
+    const { contents } = await client.readResource({ uri });
+    const text = String((contents[0] as { readonly text?: string }).text);
+    expect([digestOf(text), Buffer.byteLength(text)]).toEqual([digest, size]);
+  }
+});
 
 proves(
   "sessions.mcp-list-changed",

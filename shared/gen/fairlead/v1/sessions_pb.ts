@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/sessions.proto.
  */
 export const file_fairlead_v1_sessions: GenFile = /*@__PURE__*/
-  fileDesc("ChpmYWlybGVhZC92MS9zZXNzaW9ucy5wcm90bxILZmFpcmxlYWQudjEingEKB1Nlc3Npb24SCgoCaWQYASABKAkSDQoFYWdlbnQYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIQCghzaW5jZV9tcxgGIAEoAxIQCghzbmFwc2hvdBgHIAEoCRIPCgdzdXJmYWNlGAggASgJEhEKCW9wZW5lZF9tcxgJIAEoAyI3ChNTZXNzaW9uc09wZW5SZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCSI9ChRTZXNzaW9uc09wZW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiIiChNTZXNzaW9uc0xpc3RSZXF1ZXN0EgsKA2FsbBgBIAEoCCI+ChRTZXNzaW9uc0xpc3RSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULmZhaXJsZWFkLnYxLlNlc3Npb24iJQoSU2Vzc2lvbnNHZXRSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiPAoTU2Vzc2lvbnNHZXRSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiInChRTZXNzaW9uc0Nsb3NlUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIj4KFVNlc3Npb25zQ2xvc2VSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiLdAQoEVG9vbBIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAQgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgFIAEoCRINCgVvd25lchgGIAEoCRIMCgRub2RlGAcgASgJEg4KBmVmZmVjdBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIMCgRydWxlGAogASgJEg4KBnJlYXNvbhgLIAEoCRISCgpjYWxsX2NsYXNzGAwgASgJIjwKGFNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB3JlbW92ZWQYAiABKAgiTgoZU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRIgCgV0b29scxgBIAMoCzIRLmZhaXJsZWFkLnYxLlRvb2wSDwoHc3VyZmFjZRgCIAEoCSKjAQoXU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJEioKCWFyZ3VtZW50cxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLZGVhZGxpbmVfbXMYBCABKAQSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg8KB25vX3dhaXQYBiABKAgiaQoYU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlEg8KB2NhbGxfaWQYASABKAkSJwoGYW5zd2VyGAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlchITCgthcHByb3ZhbF9pZBgDIAEoCSI7ChpTZXNzaW9uc0V4cGxhaW5Ub29sUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkigQEKG1Nlc3Npb25zRXhwbGFpblRvb2xSZXNwb25zZRIMCgRuYW1lGAEgASgJEiYKBnN0YXRlcxgCIAMoCzIWLmZhaXJsZWFkLnYxLlRvb2xTdGF0ZRIOCgZmYWlsZWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgwKBGhpbnQYBSABKAkiOwoJVG9vbFN0YXRlEg0KBXN0YXRlGAEgASgJEg0KBWhvbGRzGAIgASgJEhAKCGV2aWRlbmNlGAMgASgJItMBCgVTa2lsbBIMCgRuYW1lGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJEg0KBW93bmVyGAMgASgJEhEKCXdvcmtzcGFjZRgEIAEoCRIOCgZmb2xkZXIYBSABKAkSDQoFc3RhdGUYBiABKAkSKQoHcmVhc29ucxgHIAMoCzIYLmZhaXJsZWFkLnYxLlNraWxsUmVhc29uEg4KBmRpZ2VzdBgIIAEoCRIQCghsb2NhdGlvbhgJIAEoCRIZChFmcm9udF9tYXR0ZXJfanNvbhgKIAEoCSJWCgtTa2lsbFJlYXNvbhIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSDAoEaGludBgDIAEoCRIMCgRwYXRoGAQgASgJEgwKBGxpbmUYBSABKA0iLAoZU2Vzc2lvbnNMaXN0U2tpbGxzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIlIKGlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlEiIKBnNraWxscxgBIAMoCzISLmZhaXJsZWFkLnYxLlNraWxsEhAKCHNuYXBzaG90GAIgASgJIkcKGFNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEcGF0aBgDIAEoCSJOChlTZXNzaW9uc1JlYWRTa2lsbFJlc3BvbnNlEhIKCnNpemVfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJEg0KBWNodW5rGAMgASgMIoQBChtTZXNzaW9uc1NlYXJjaE1lbW9yeVJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRINCgVxdWVyeRgCIAEoCRIRCgl3b3Jrc3BhY2UYAyABKAkSDQoFbGltaXQYBCABKA0SEgoKd2FpdF9mcmVzaBgFIAEoCBIPCgd3YWl0X21zGAYgASgNIncKHFNlc3Npb25zU2VhcmNoTWVtb3J5UmVzcG9uc2USJAoEaGl0cxgBIAMoCzIWLmZhaXJsZWFkLnYxLk1lbW9yeUhpdBIxCgp3b3Jrc3BhY2VzGAIgAygLMh0uZmFpcmxlYWQudjEuTWVtb3J5SW5kZXhTdGF0ZSKOAQoJTWVtb3J5SGl0EgwKBG5vZGUYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEgwKBHBhdGgYAyABKAkSEgoKZmlyc3RfbGluZRgEIAEoDRIRCglsYXN0X2xpbmUYBSABKA0SDgoGZGlnZXN0GAYgASgJEg0KBXNjb3JlGAcgASgBEgwKBHRleHQYCCABKAkitwEKEE1lbW9yeUluZGV4U3RhdGUSEQoJd29ya3NwYWNlGAEgASgJEg0KBWZyZXNoGAIgASgIEhMKC3ZlcmlmaWVkX21zGAMgASgDEg8KB3BlbmRpbmcYBCABKA0SDQoFZmlsZXMYBSABKA0SDgoGY2h1bmtzGAYgASgNEg4KBnJlYXNvbhgHIAEoCRIsCghwcm9ibGVtcxgIIAMoCzIaLmZhaXJsZWFkLnYxLk1lbW9yeVByb2JsZW0iQAoNTWVtb3J5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQilgEKGFNlc3Npb25zR2V0TWVtb3J5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCRIMCgRwYXRoGAMgASgJEhEKBGZyb20YBCABKA1IAIgBARISCgVsaW5lcxgFIAEoDUgBiAEBEg4KBmRpZ2VzdBgGIAEoCUIHCgVfZnJvbUIICgZfbGluZXMiugEKGVNlc3Npb25zR2V0TWVtb3J5UmVzcG9uc2USDAoEdGV4dBgBIAEoCRISCgpmaXJzdF9saW5lGAIgASgNEhEKCWxhc3RfbGluZRgDIAEoDRITCgt0b3RhbF9saW5lcxgEIAEoDRIRCgl0cnVuY2F0ZWQYBSABKAgSDgoGZGlnZXN0GAYgASgJEg8KB2NoYW5nZWQYByABKAgSEQoJd29ya3NwYWNlGAggASgJEgwKBHBhdGgYCSABKAkiMwoeU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCSJUCh9TZXNzaW9uc0dldE1lbW9yeVN0YXR1c1Jlc3BvbnNlEjEKCndvcmtzcGFjZXMYASADKAsyHS5mYWlybGVhZC52MS5NZW1vcnlJbmRleFN0YXRlIicKFFNlc3Npb25zV2F0Y2hSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkieQoVU2Vzc2lvbnNXYXRjaFJlc3BvbnNlEgwKBGtpbmQYASABKAkSDgoGZGlnZXN0GAIgASgJEg0KBXN0YXRlGAMgASgJEg4KBnJlYXNvbhgEIAEoCRIQCghzaW5jZV9tcxgFIAEoAxIRCgluZXh0X3N0ZXAYBiABKAkylQkKCFNlc3Npb25zEksKBE9wZW4SIC5mYWlybGVhZC52MS5TZXNzaW9uc09wZW5SZXF1ZXN0GiEuZmFpcmxlYWQudjEuU2Vzc2lvbnNPcGVuUmVzcG9uc2USSwoETGlzdBIgLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFJlcXVlc3QaIS5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RSZXNwb25zZRJICgNHZXQSHy5mYWlybGVhZC52MS5TZXNzaW9uc0dldFJlcXVlc3QaIC5mYWlybGVhZC52MS5TZXNzaW9uc0dldFJlc3BvbnNlEk4KBUNsb3NlEiEuZmFpcmxlYWQudjEuU2Vzc2lvbnNDbG9zZVJlcXVlc3QaIi5mYWlybGVhZC52MS5TZXNzaW9uc0Nsb3NlUmVzcG9uc2USWgoJTGlzdFRvb2xzEiUuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0VG9vbHNSZXF1ZXN0GiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRJZCghDYWxsVG9vbBIkLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2FsbFRvb2xSZXF1ZXN0GiUuZmFpcmxlYWQudjEuU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlMAESYAoLRXhwbGFpblRvb2wSJy5mYWlybGVhZC52MS5TZXNzaW9uc0V4cGxhaW5Ub29sUmVxdWVzdBooLmZhaXJsZWFkLnYxLlNlc3Npb25zRXhwbGFpblRvb2xSZXNwb25zZRJdCgpMaXN0U2tpbGxzEiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlElwKCVJlYWRTa2lsbBIlLmZhaXJsZWFkLnYxLlNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBomLmZhaXJsZWFkLnYxLlNlc3Npb25zUmVhZFNraWxsUmVzcG9uc2UwARJjCgxTZWFyY2hNZW1vcnkSKC5mYWlybGVhZC52MS5TZXNzaW9uc1NlYXJjaE1lbW9yeVJlcXVlc3QaKS5mYWlybGVhZC52MS5TZXNzaW9uc1NlYXJjaE1lbW9yeVJlc3BvbnNlEloKCUdldE1lbW9yeRIlLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5UmVxdWVzdBomLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5UmVzcG9uc2USbAoPR2V0TWVtb3J5U3RhdHVzEisuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXF1ZXN0GiwuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXNwb25zZRJQCgVXYXRjaBIhLmZhaXJsZWFkLnYxLlNlc3Npb25zV2F0Y2hSZXF1ZXN0GiIuZmFpcmxlYWQudjEuU2Vzc2lvbnNXYXRjaFJlc3BvbnNlMAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_tools, file_google_protobuf_struct]);
+  fileDesc("ChpmYWlybGVhZC92MS9zZXNzaW9ucy5wcm90bxILZmFpcmxlYWQudjEingEKB1Nlc3Npb24SCgoCaWQYASABKAkSDQoFYWdlbnQYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIQCghzaW5jZV9tcxgGIAEoAxIQCghzbmFwc2hvdBgHIAEoCRIPCgdzdXJmYWNlGAggASgJEhEKCW9wZW5lZF9tcxgJIAEoAyI3ChNTZXNzaW9uc09wZW5SZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCSI9ChRTZXNzaW9uc09wZW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiIiChNTZXNzaW9uc0xpc3RSZXF1ZXN0EgsKA2FsbBgBIAEoCCI+ChRTZXNzaW9uc0xpc3RSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULmZhaXJsZWFkLnYxLlNlc3Npb24iJQoSU2Vzc2lvbnNHZXRSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiPAoTU2Vzc2lvbnNHZXRSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiInChRTZXNzaW9uc0Nsb3NlUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIj4KFVNlc3Npb25zQ2xvc2VSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiLdAQoEVG9vbBIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAQgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgFIAEoCRINCgVvd25lchgGIAEoCRIMCgRub2RlGAcgASgJEg4KBmVmZmVjdBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIMCgRydWxlGAogASgJEg4KBnJlYXNvbhgLIAEoCRISCgpjYWxsX2NsYXNzGAwgASgJIjwKGFNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB3JlbW92ZWQYAiABKAgiTgoZU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRIgCgV0b29scxgBIAMoCzIRLmZhaXJsZWFkLnYxLlRvb2wSDwoHc3VyZmFjZRgCIAEoCSKjAQoXU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJEioKCWFyZ3VtZW50cxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLZGVhZGxpbmVfbXMYBCABKAQSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg8KB25vX3dhaXQYBiABKAgiaQoYU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlEg8KB2NhbGxfaWQYASABKAkSJwoGYW5zd2VyGAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlchITCgthcHByb3ZhbF9pZBgDIAEoCSI7ChpTZXNzaW9uc0V4cGxhaW5Ub29sUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkigQEKG1Nlc3Npb25zRXhwbGFpblRvb2xSZXNwb25zZRIMCgRuYW1lGAEgASgJEiYKBnN0YXRlcxgCIAMoCzIWLmZhaXJsZWFkLnYxLlRvb2xTdGF0ZRIOCgZmYWlsZWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgwKBGhpbnQYBSABKAkiOwoJVG9vbFN0YXRlEg0KBXN0YXRlGAEgASgJEg0KBWhvbGRzGAIgASgJEhAKCGV2aWRlbmNlGAMgASgJItMBCgVTa2lsbBIMCgRuYW1lGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJEg0KBW93bmVyGAMgASgJEhEKCXdvcmtzcGFjZRgEIAEoCRIOCgZmb2xkZXIYBSABKAkSDQoFc3RhdGUYBiABKAkSKQoHcmVhc29ucxgHIAMoCzIYLmZhaXJsZWFkLnYxLlNraWxsUmVhc29uEg4KBmRpZ2VzdBgIIAEoCRIQCghsb2NhdGlvbhgJIAEoCRIZChFmcm9udF9tYXR0ZXJfanNvbhgKIAEoCSJWCgtTa2lsbFJlYXNvbhIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSDAoEaGludBgDIAEoCRIMCgRwYXRoGAQgASgJEgwKBGxpbmUYBSABKA0iLAoZU2Vzc2lvbnNMaXN0U2tpbGxzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIlIKGlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlEiIKBnNraWxscxgBIAMoCzISLmZhaXJsZWFkLnYxLlNraWxsEhAKCHNuYXBzaG90GAIgASgJIkcKGFNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEcGF0aBgDIAEoCSJOChlTZXNzaW9uc1JlYWRTa2lsbFJlc3BvbnNlEhIKCnNpemVfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJEg0KBWNodW5rGAMgASgMIj4KHVNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSJHCh5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2USJQoFZmlsZXMYASADKAsyFi5mYWlybGVhZC52MS5Ta2lsbEZpbGUiPQoJU2tpbGxGaWxlEgwKBHBhdGgYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBIOCgZkaWdlc3QYAyABKAkihAEKG1Nlc3Npb25zU2VhcmNoTWVtb3J5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBXF1ZXJ5GAIgASgJEhEKCXdvcmtzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoDRISCgp3YWl0X2ZyZXNoGAUgASgIEg8KB3dhaXRfbXMYBiABKA0idwocU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZRIkCgRoaXRzGAEgAygLMhYuZmFpcmxlYWQudjEuTWVtb3J5SGl0EjEKCndvcmtzcGFjZXMYAiADKAsyHS5mYWlybGVhZC52MS5NZW1vcnlJbmRleFN0YXRlIo4BCglNZW1vcnlIaXQSDAoEbm9kZRgBIAEoCRIRCgl3b3Jrc3BhY2UYAiABKAkSDAoEcGF0aBgDIAEoCRISCgpmaXJzdF9saW5lGAQgASgNEhEKCWxhc3RfbGluZRgFIAEoDRIOCgZkaWdlc3QYBiABKAkSDQoFc2NvcmUYByABKAESDAoEdGV4dBgIIAEoCSK3AQoQTWVtb3J5SW5kZXhTdGF0ZRIRCgl3b3Jrc3BhY2UYASABKAkSDQoFZnJlc2gYAiABKAgSEwoLdmVyaWZpZWRfbXMYAyABKAMSDwoHcGVuZGluZxgEIAEoDRINCgVmaWxlcxgFIAEoDRIOCgZjaHVua3MYBiABKA0SDgoGcmVhc29uGAcgASgJEiwKCHByb2JsZW1zGAggAygLMhouZmFpcmxlYWQudjEuTWVtb3J5UHJvYmxlbSJACg1NZW1vcnlQcm9ibGVtEgwKBHBhdGgYASABKAkSIQoFZmF1bHQYAiABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKWAQoYU2Vzc2lvbnNHZXRNZW1vcnlSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSEQoJd29ya3NwYWNlGAIgASgJEgwKBHBhdGgYAyABKAkSEQoEZnJvbRgEIAEoDUgAiAEBEhIKBWxpbmVzGAUgASgNSAGIAQESDgoGZGlnZXN0GAYgASgJQgcKBV9mcm9tQggKBl9saW5lcyK6AQoZU2Vzc2lvbnNHZXRNZW1vcnlSZXNwb25zZRIMCgR0ZXh0GAEgASgJEhIKCmZpcnN0X2xpbmUYAiABKA0SEQoJbGFzdF9saW5lGAMgASgNEhMKC3RvdGFsX2xpbmVzGAQgASgNEhEKCXRydW5jYXRlZBgFIAEoCBIOCgZkaWdlc3QYBiABKAkSDwoHY2hhbmdlZBgHIAEoCBIRCgl3b3Jrc3BhY2UYCCABKAkSDAoEcGF0aBgJIAEoCSIzCh5TZXNzaW9uc0dldE1lbW9yeVN0YXR1c1JlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJIlQKH1Nlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2USMQoKd29ya3NwYWNlcxgBIAMoCzIdLmZhaXJsZWFkLnYxLk1lbW9yeUluZGV4U3RhdGUiJwoUU2Vzc2lvbnNXYXRjaFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCSJ5ChVTZXNzaW9uc1dhdGNoUmVzcG9uc2USDAoEa2luZBgBIAEoCRIOCgZkaWdlc3QYAiABKAkSDQoFc3RhdGUYAyABKAkSDgoGcmVhc29uGAQgASgJEhAKCHNpbmNlX21zGAUgASgDEhEKCW5leHRfc3RlcBgGIAEoCTKACgoIU2Vzc2lvbnMSSwoET3BlbhIgLmZhaXJsZWFkLnYxLlNlc3Npb25zT3BlblJlcXVlc3QaIS5mYWlybGVhZC52MS5TZXNzaW9uc09wZW5SZXNwb25zZRJLCgRMaXN0EiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0UmVxdWVzdBohLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFJlc3BvbnNlEkgKA0dldBIfLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0UmVxdWVzdBogLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0UmVzcG9uc2USTgoFQ2xvc2USIS5mYWlybGVhZC52MS5TZXNzaW9uc0Nsb3NlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2xvc2VSZXNwb25zZRJaCglMaXN0VG9vbHMSJS5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RUb29sc1JlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RUb29sc1Jlc3BvbnNlElkKCENhbGxUb29sEiQuZmFpcmxlYWQudjEuU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QaJS5mYWlybGVhZC52MS5TZXNzaW9uc0NhbGxUb29sUmVzcG9uc2UwARJgCgtFeHBsYWluVG9vbBInLmZhaXJsZWFkLnYxLlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0GiguZmFpcmxlYWQudjEuU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlEl0KCkxpc3RTa2lsbHMSJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0GicuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxzUmVzcG9uc2USXAoJUmVhZFNraWxsEiUuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXF1ZXN0GiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXNwb25zZTABEmkKDkxpc3RTa2lsbEZpbGVzEiouZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1JlcXVlc3QaKy5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2USYwoMU2VhcmNoTWVtb3J5EiguZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXF1ZXN0GikuZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZRJaCglHZXRNZW1vcnkSJS5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlc3BvbnNlEmwKD0dldE1lbW9yeVN0YXR1cxIrLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVxdWVzdBosLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2USUAoFV2F0Y2gSIS5mYWlybGVhZC52MS5TZXNzaW9uc1dhdGNoUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zV2F0Y2hSZXNwb25zZTABYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_tools, file_google_protobuf_struct]);
 
 /**
  * A session.
@@ -881,6 +881,90 @@ export const SessionsReadSkillResponseSchema: GenMessage<SessionsReadSkillRespon
   messageDesc(file_fairlead_v1_sessions, 22);
 
 /**
+ * Which skill's files.
+ *
+ * @generated from message fairlead.v1.SessionsListSkillFilesRequest
+ */
+export type SessionsListSkillFilesRequest = Message<"fairlead.v1.SessionsListSkillFilesRequest"> & {
+  /**
+   * The session; empty: as the operator.
+   *
+   * @generated from field: string session = 1;
+   */
+  session: string;
+
+  /**
+   * The skill's name.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message fairlead.v1.SessionsListSkillFilesRequest.
+ * Use `create(SessionsListSkillFilesRequestSchema)` to create a new message.
+ */
+export const SessionsListSkillFilesRequestSchema: GenMessage<SessionsListSkillFilesRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 23);
+
+/**
+ * The files.
+ *
+ * @generated from message fairlead.v1.SessionsListSkillFilesResponse
+ */
+export type SessionsListSkillFilesResponse = Message<"fairlead.v1.SessionsListSkillFilesResponse"> & {
+  /**
+   * In order of their paths; one that cannot be read is left out.
+   *
+   * @generated from field: repeated fairlead.v1.SkillFile files = 1;
+   */
+  files: SkillFile[];
+};
+
+/**
+ * Describes the message fairlead.v1.SessionsListSkillFilesResponse.
+ * Use `create(SessionsListSkillFilesResponseSchema)` to create a new message.
+ */
+export const SessionsListSkillFilesResponseSchema: GenMessage<SessionsListSkillFilesResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 24);
+
+/**
+ * A file of a skill.
+ *
+ * @generated from message fairlead.v1.SkillFile
+ */
+export type SkillFile = Message<"fairlead.v1.SkillFile"> & {
+  /**
+   * Relative to the skill's folder.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * Its size.
+   *
+   * @generated from field: uint64 size_bytes = 2;
+   */
+  sizeBytes: bigint;
+
+  /**
+   * `sha256:` and 64 hex digits.
+   *
+   * @generated from field: string digest = 3;
+   */
+  digest: string;
+};
+
+/**
+ * Describes the message fairlead.v1.SkillFile.
+ * Use `create(SkillFileSchema)` to create a new message.
+ */
+export const SkillFileSchema: GenMessage<SkillFile> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 25);
+
+/**
  * What to search.
  *
  * @generated from message fairlead.v1.SessionsSearchMemoryRequest
@@ -935,7 +1019,7 @@ export type SessionsSearchMemoryRequest = Message<"fairlead.v1.SessionsSearchMem
  * Use `create(SessionsSearchMemoryRequestSchema)` to create a new message.
  */
 export const SessionsSearchMemoryRequestSchema: GenMessage<SessionsSearchMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 23);
+  messageDesc(file_fairlead_v1_sessions, 26);
 
 /**
  * What was found.
@@ -963,7 +1047,7 @@ export type SessionsSearchMemoryResponse = Message<"fairlead.v1.SessionsSearchMe
  * Use `create(SessionsSearchMemoryResponseSchema)` to create a new message.
  */
 export const SessionsSearchMemoryResponseSchema: GenMessage<SessionsSearchMemoryResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 24);
+  messageDesc(file_fairlead_v1_sessions, 27);
 
 /**
  * A passage.
@@ -1033,7 +1117,7 @@ export type MemoryHit = Message<"fairlead.v1.MemoryHit"> & {
  * Use `create(MemoryHitSchema)` to create a new message.
  */
 export const MemoryHitSchema: GenMessage<MemoryHit> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 25);
+  messageDesc(file_fairlead_v1_sessions, 28);
 
 /**
  * The state of one index.
@@ -1103,7 +1187,7 @@ export type MemoryIndexState = Message<"fairlead.v1.MemoryIndexState"> & {
  * Use `create(MemoryIndexStateSchema)` to create a new message.
  */
 export const MemoryIndexStateSchema: GenMessage<MemoryIndexState> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 26);
+  messageDesc(file_fairlead_v1_sessions, 29);
 
 /**
  * A memory file that could not be indexed.
@@ -1131,7 +1215,7 @@ export type MemoryProblem = Message<"fairlead.v1.MemoryProblem"> & {
  * Use `create(MemoryProblemSchema)` to create a new message.
  */
 export const MemoryProblemSchema: GenMessage<MemoryProblem> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 27);
+  messageDesc(file_fairlead_v1_sessions, 30);
 
 /**
  * Which lines.
@@ -1187,7 +1271,7 @@ export type SessionsGetMemoryRequest = Message<"fairlead.v1.SessionsGetMemoryReq
  * Use `create(SessionsGetMemoryRequestSchema)` to create a new message.
  */
 export const SessionsGetMemoryRequestSchema: GenMessage<SessionsGetMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 28);
+  messageDesc(file_fairlead_v1_sessions, 31);
 
 /**
  * The lines.
@@ -1264,7 +1348,7 @@ export type SessionsGetMemoryResponse = Message<"fairlead.v1.SessionsGetMemoryRe
  * Use `create(SessionsGetMemoryResponseSchema)` to create a new message.
  */
 export const SessionsGetMemoryResponseSchema: GenMessage<SessionsGetMemoryResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 29);
+  messageDesc(file_fairlead_v1_sessions, 32);
 
 /**
  * Asks for the state of the indexes.
@@ -1285,7 +1369,7 @@ export type SessionsGetMemoryStatusRequest = Message<"fairlead.v1.SessionsGetMem
  * Use `create(SessionsGetMemoryStatusRequestSchema)` to create a new message.
  */
 export const SessionsGetMemoryStatusRequestSchema: GenMessage<SessionsGetMemoryStatusRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 30);
+  messageDesc(file_fairlead_v1_sessions, 33);
 
 /**
  * The state of the indexes.
@@ -1306,7 +1390,7 @@ export type SessionsGetMemoryStatusResponse = Message<"fairlead.v1.SessionsGetMe
  * Use `create(SessionsGetMemoryStatusResponseSchema)` to create a new message.
  */
 export const SessionsGetMemoryStatusResponseSchema: GenMessage<SessionsGetMemoryStatusResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 31);
+  messageDesc(file_fairlead_v1_sessions, 34);
 
 /**
  * Which session to watch.
@@ -1327,7 +1411,7 @@ export type SessionsWatchRequest = Message<"fairlead.v1.SessionsWatchRequest"> &
  * Use `create(SessionsWatchRequestSchema)` to create a new message.
  */
 export const SessionsWatchRequestSchema: GenMessage<SessionsWatchRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 32);
+  messageDesc(file_fairlead_v1_sessions, 35);
 
 /**
  * Something changed.
@@ -1383,7 +1467,7 @@ export type SessionsWatchResponse = Message<"fairlead.v1.SessionsWatchResponse">
  * Use `create(SessionsWatchResponseSchema)` to create a new message.
  */
 export const SessionsWatchResponseSchema: GenMessage<SessionsWatchResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 33);
+  messageDesc(file_fairlead_v1_sessions, 36);
 
 /**
  * Sessions and what is in them. `session` is a session's id; empty where a method also works without one.
@@ -1480,6 +1564,16 @@ export const Sessions: GenService<{
     methodKind: "server_streaming";
     input: typeof SessionsReadSkillRequestSchema;
     output: typeof SessionsReadSkillResponseSchema;
+  },
+  /**
+   * The files of a skill, with size and digest, as they are on its node now.
+   *
+   * @generated from rpc fairlead.v1.Sessions.ListSkillFiles
+   */
+  listSkillFiles: {
+    methodKind: "unary";
+    input: typeof SessionsListSkillFilesRequestSchema;
+    output: typeof SessionsListSkillFilesResponseSchema;
   },
   /**
    * Searches memory files in the gateway's index.
