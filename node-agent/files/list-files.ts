@@ -109,8 +109,11 @@ async function readTree(root: RootHandle, { path, page, after, signal }: Reading
   const from = after === undefined ? {} : { after };
   for await (const batch of root.walk(path, { signal, asListed: true, ...from })) {
     for (const item of batch) {
-      if (page.isFull()) return { canonicalPath, last };
       const found = item.kind === "entry" ? item.entry : item.problem;
+      // A folder that cannot be entered is an entry first and then a problem: both stand on one page.
+      const isSamePath = item.kind === "problem" && found.path === (last ?? after);
+      if (isSamePath && last === undefined) continue;
+      if (page.isFull() && !isSamePath) return { canonicalPath, last };
       page.add(found);
       last = found.path;
     }

@@ -247,3 +247,36 @@ test("jobs put files at once, and say the same as one does", patience, async () 
   expect(seen[1]).toEqual(seen[0]);
   expect(seen[0]).toMatchObject({ exitCode: 7, files: 45, failedCount: 4 });
 });
+
+test(
+  "a branch that is too deep is named and the rest is listed, page by page; a tree says where it is",
+  patience,
+  async () => {
+    await using here = await makeTempFolder();
+    const deep = Array.from({ length: 66 }, (_, index) => `d${index}`).join("/");
+    await mkdir(remote(`nested/${deep}`), { recursive: true });
+    await pair.workspace.write({ "nested/z": "behind it" });
+    const args = ["ls", "devbox:/app/nested", "--recursive", "--json"];
+    const whole = await pair.files(args);
+    const { entries, problems } = whole.json as { entries: { path: string }[]; problems: object[] };
+    expect([whole.exitCode, entries.length, problems.length]).toEqual([7, 65, 1]);
+    expect(entries.at(-1)?.path).toBe("nested/z");
+    expect(problems).toMatchObject([
+      {
+        path: expect.stringMatching(/d63$/),
+        error: { code: "LIMIT_REACHED", hint: expect.stringContaining("limits.treeDepth") },
+      },
+    ]);
+    const page = await pair.files([...args, "--limit", "64"]);
+    const { nextCursor } = page.json as { nextCursor: string };
+    expect(page.json).toMatchObject({ problems: [{ error: { code: "LIMIT_REACHED" } }] });
+    const rest = await pair.files([...args, "--limit", "1", "--cursor", nextCursor]);
+    expect(rest.json).toMatchObject({ entries: [{ path: "nested/z" }], problems: [], nextCursor: null });
+
+    const got = await pair.files(["get", "devbox:/app/nested", here.join("nested")]);
+    expect(got.stderr).toMatch(/deep at nested\/.*d63 \(LIMIT_REACHED\)\nhint: .*limits\.treeDepth/);
+    const archive = await pair.files(["get", "devbox:/app/nested", here.join("nested.tar")]);
+    expect([archive.exitCode, archive.stderr]).toEqual([2, expect.stringContaining("hint: name a folder")]);
+    expect(await here.entries()).toEqual([]);
+  },
+);

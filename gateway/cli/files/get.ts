@@ -184,6 +184,7 @@ function taken(place: LocalTarget): Fault {
 async function getTree(job: GetJob): Promise<GetResult> {
   const wanted = requireTreeCondition(job.condition);
   await using place = await openTreeTarget(job.local, job.remote.name);
+  if (place.path !== "" && /\.tar$/i.test(place.path)) throw noArchive(place);
   const byDefault = place.isNamed ? "any" : "absent_or_equal";
   const tree: GetTreeJob = { ...job, precondition: wanted === "default" ? byDefault : wanted };
   const { stored, source } =
@@ -201,6 +202,14 @@ async function getTree(job: GetJob): Promise<GetResult> {
     failedCount: stored.failedCount,
     source,
   };
+}
+
+/** A name that says archive never becomes a folder. */
+function noArchive({ shown }: LocalPlace): Fault {
+  return new Fault("INVALID_ARGUMENT", `${shown} would be an archive, and trees come as folders only`, {
+    details: { field: "local" },
+    hint: "name a folder, and pack it with tar -cf",
+  });
 }
 
 interface GetTreeJob extends GetJob {

@@ -134,7 +134,12 @@ class TreeWalk implements Disposable {
   #enter(level: Level, { name }: NamedEntry): void {
     if (typeof name !== "string") return;
     const path = appendPath(level.path, name as WorkspacePath);
-    this.#requireDepth();
+    const tooDeep = this.#judgeDepth(path);
+    if (tooDeep) {
+      // A tree that is taken along is refused whole; a listing shows the rest.
+      if (this.#options.asListed !== true) throw tooDeep;
+      return this.#fail(path, tooDeep);
+    }
     let folder: Descriptor | undefined;
     try {
       folder = openFolder(level.folder, name);
@@ -145,11 +150,12 @@ class TreeWalk implements Disposable {
     }
   }
 
-  #requireDepth(): void {
+  #judgeDepth(path: WorkspacePath): Fault | undefined {
     const limit = this.#options.maxDepth ?? 64;
-    if (this.#levels.length < limit) return;
-    throw new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep`, {
-      details: { limit, actual: this.#levels.length + 1 },
+    if (this.#levels.length < limit) return undefined;
+    return new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep at ${path}`, {
+      details: { path, limit, actual: this.#levels.length + 1 },
+      hint: "begin further down, or raise limits.treeDepth on the node",
     });
   }
 
