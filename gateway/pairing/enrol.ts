@@ -127,7 +127,7 @@ async function untilApproved(deps: EnrolDeps, machine: Machine): Promise<void> {
     tell(deps, asked);
     const { row } = asked;
     if (row.state !== "pending") throw rejectedFault(row);
-    const leftMs = giveUpAt - clock.now();
+    const leftMs = Math.min(giveUpAt, row.expires_at) - clock.now();
     if (leftMs <= 0) throw pendingFault(row);
     const isOpen = async (): Promise<boolean> =>
       (await store.db
@@ -139,7 +139,7 @@ async function untilApproved(deps: EnrolDeps, machine: Machine): Promise<void> {
     const end = await held.hold(row.id, { timeoutMs: leftMs, signal: call.signal, isOpen });
     if (end === "gave_way") throw gaveWayFault(row.id, limits.pendingRequestsPerAddress);
     if (end === "superseded") throw supersededFault(row.id);
-    if (end !== "decided") throw pendingFault(row);
+    if (end === "displaced" || (end === "time" && clock.now() < row.expires_at)) throw pendingFault(row);
   }
 }
 

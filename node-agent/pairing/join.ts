@@ -77,10 +77,12 @@ const addressCodes: ReadonlySet<FaultCode> = new Set([
   "PIN_MISMATCH",
   "DEADLINE_EXCEEDED",
 ]);
-/** Answers of the gateway after which it has no node with the key that asked. */
+/**
+ * Answers of the gateway after which it has no node with the key that asked. A machine that was rejected keeps its key:
+ * asked again with the same code, the gateway then says that it was rejected.
+ */
 const refusals: ReadonlySet<FaultCode> = new Set([
   "JOIN_CODE_INVALID",
-  "ENROLMENT_REJECTED",
   "ALREADY_EXISTS",
   "VERSION_UNSUPPORTED",
   "INVALID_ARGUMENT",

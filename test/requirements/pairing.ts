@@ -128,4 +128,52 @@ export const pairing = [
     id: "pairing.one-approval-suffices",
     says: "A machine admitted by an invite without `--require-approval`, or by one `fairlead nodes approve`, has its workspaces, tools and skills listed with no further approval, and `fairlead nodes pending` is empty.",
   },
+  {
+    id: "pairing.approve-exactly-what-was-shown",
+    says: "When a request changes its key, wished name, workspaces or labels after it was listed, `nodes approve` of the listed id ends with `CONFLICT`, exit 6, `details` naming the current id and each changed field, and admits nothing.",
+  },
+  {
+    id: "pairing.alias-unique",
+    says: "Two approvals or renames that give one alias to two nodes at the same moment end with one success and one `ALREADY_EXISTS`, exit 6.",
+  },
+  {
+    id: "pairing.pending-flood",
+    says: "500 fresh requests from one address leave the 20 newest of them in `nodes pending`, at 1,000 requests in all the oldest of the address that holds most gives way, and a request from another address stays listed throughout.",
+  },
+  {
+    id: "pairing.approve-twice",
+    says: "Approving one request twice, in sequence or from two terminals at once, exits 0 both times, names the same node and issues one enrolment.",
+  },
+  {
+    id: "pairing.reject-ends-join",
+    says: "`fairlead nodes reject ID` ends the waiting `node join` within 2 s with `ENROLMENT_REJECTED`, exit 3; the machine asks no more and the gateway holds no certificate for it.",
+  },
+  {
+    id: "pairing.pending-expires",
+    says: "A request nobody decided for 24 h leaves `nodes pending`; its node gets `ENROLMENT_REJECTED` with `details.reason` = `expired` and a hint to ask for a new code, and `nodes approve` of the old id ends with `NOT_FOUND`, exit 4.",
+  },
+  {
+    id: "pairing.refused-joins-listed",
+    says: "Joins refused for an unknown, expired or used code, a rejection and an unsupported version are each listed by `fairlead nodes pending --json` under `refused` with address, reason code, count and last seen.",
+  },
+  {
+    id: "pairing.alias-wish-never-overrides",
+    says: "The name of `node join --name` becomes the alias only when neither the invite nor the approval names one and it is free; otherwise `node join` prints the alias that was given in its place. Without any name the gateway makes a free one, and nothing the node sends later changes it.",
+  },
+  {
+    id: "pairing.retry-keeps-request-id",
+    says: "A waiting node that is killed and started again with an unchanged request keeps its request id, and `nodes pending` shows one entry for it.",
+  },
+  {
+    id: "pairing.pending-survives-gateway-restart",
+    says: "A request made before the gateway is killed with SIGKILL is listed with the same id after the restart, and its approval admits the node.",
+  },
+  {
+    id: "pairing.unapproved-log-bounded",
+    says: "A node left unapproved for 10 min writes at most one log line for each change of state and one a minute besides.",
+  },
+  {
+    id: "pairing.pending-always-has-id",
+    says: "Every `ENROLMENT_PENDING` carries `details.requestId`, and that id is listed by `nodes pending` and accepted by `nodes approve`.",
+  },
 ] as const;

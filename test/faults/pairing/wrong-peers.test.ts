@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect, createServer, type AddressInfo, type Server } from "node:net";
+import { createServer, type AddressInfo, type Server } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
 import {
@@ -14,6 +14,7 @@ import { createKeyPem, publicKeyOf } from "../../../shared/identity/keys.ts";
 import { pinOfPublicKey, type Pin } from "../../../shared/identity/pin.ts";
 import { faultOf, joinAs, startPairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
 import { proves } from "../../support/proves.ts";
+import { startRelay } from "../../support/relay.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 
 interface TlsPeer extends AsyncDisposable {
@@ -196,19 +197,6 @@ test("a join that is interrupted while nobody answers ends with the reason it wa
   await expect(joined).rejects.toThrow("interrupted");
   await close(silent);
 });
-
-/** A line to a port that comes from another address of this machine. */
-async function startRelay(from: string, to: string): Promise<AsyncDisposable & { readonly address: string }> {
-  const port = Number(to.split(":")[1]);
-  const server = createServer((socket) => {
-    const onward = connect({ host: "127.0.0.1", port, localAddress: from });
-    socket.on("error", () => void onward.destroy());
-    onward.on("error", () => void socket.destroy());
-    socket.pipe(onward).pipe(socket);
-  });
-  const address = await listen(server);
-  return { address, [Symbol.asyncDispose]: () => close(server) };
-}
 
 proves(
   "pairing.secret-needed",

@@ -18,6 +18,7 @@ export interface PairingGatewayOptions {
   readonly advertised?: readonly string[];
   readonly clock?: Clock;
   readonly onLeft?: NonNullable<PairingOptions["onLeft"]>;
+  readonly limits?: NonNullable<PairingOptions["limits"]>;
   readonly onServerCertificate?: NonNullable<PairingOptions["onServerCertificate"]>;
 }
 
@@ -46,6 +47,7 @@ export async function startPairingGateway(options: PairingGatewayOptions = {}): 
       home: dir,
       advertised: () => options.advertised ?? addresses,
       ...(options.onLeft ? { onLeft: options.onLeft } : {}),
+      ...(options.limits ? { limits: options.limits } : {}),
       ...(options.onServerCertificate ? { onServerCertificate: options.onServerCertificate } : {}),
       ...clock,
     }),
