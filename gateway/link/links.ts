@@ -58,6 +58,6 @@ export interface Links {
   presence(nodeId: string): Presence;
   /** The present state of every node first, then each change in order. A slow reader gets the latest of each node. */
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<Presence>;
-  /** Ends a node's link, its calls and its streams with `fault`; resolves when nothing of it is left. */
+  /** Ends a node's link, its calls and its streams with `fault`; resolves when nothing of it is left, or after 5 s. */
   end(nodeId: string, fault: Fault): Promise<void>;
 }

@@ -2,7 +2,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import { NodeLink, LinkPurpose, type Hello } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
+import { raceSignal, startDeadline, systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import { rawMethod, type ServerConnection, type ServerRawStream } from "../../shared/rpc/raw-stream.ts";
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
 import { readAnswerFrame } from "../../shared/rpc/reverse/frames.ts";
@@ -22,6 +22,9 @@ import { Publications } from "./publications.ts";
 
 /** Bytes that the calls of all links may have in flight, each way. */
 export const gatewayBudgetBytes: number = 1024 * 1024 * 1024;
+
+/** How long the end of a link waits for its connections to be gone, in milliseconds; they are destroyed after 500. */
+const goneWithinMs = 5_000;
 
 /** Who a node is, as its certificate says. */
 export interface NodeIdentity {
@@ -315,7 +318,10 @@ class Host implements Links {
     // Known before the end, which lets go of it: what is under way on it is as much of the link as the rest.
     const bulk = link.bulk.side;
     link.end(fault);
-    await Promise.all([untilGone(link.connection), bulk ? untilGone(bulk.connection) : undefined]);
+    const gone = Promise.all([untilGone(link.connection), bulk ? untilGone(bulk.connection) : undefined]);
+    using patience = startDeadline({ timeoutMs: goneWithinMs, clock: this.#clock });
+    // Its authority has ended already: whoever revokes does not wait for a connection whose end is never told.
+    await raceSignal(gone, patience.signal).catch(() => undefined);
   }
 
   drain({ deadlineMs, reason }: { readonly deadlineMs: number; readonly reason: string }): void {
