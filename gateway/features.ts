@@ -14,9 +14,13 @@ import { createFilesFace } from "./files/face.ts";
 import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
+import { admissionOf } from "./link/admission.ts";
+import { type Drains, openDrains } from "./link/drains.ts";
 import { keepPresences, recallPresences } from "./link/kept-presences.ts";
+import type { LinkHost } from "./link/links-options.ts";
 import type { Presence, PublicationReader } from "./link/links.ts";
-import { type LinkHost, startLinks } from "./link/start-links.ts";
+import { nextOwnerEpoch } from "./link/owner-epoch.ts";
+import { startLinks } from "./link/start-links.ts";
 import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
 import { startMemory } from "./memory/memory.ts";
 import { createPairing, type GatewayPairing } from "./pairing/pairing.ts";
@@ -72,6 +76,7 @@ interface Base {
   readonly pairing: GatewayPairing;
   readonly policy: Policy;
   readonly links: LinkHost;
+  readonly drains: Drains;
   readonly aliases: Map<string, string>;
   readonly registry: WorkspaceRegistry;
   readonly tools: ToolCatalogue;
@@ -210,6 +215,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   const tools = createToolCatalogue();
   const links = scope.use(
     joinLinks({
+      ownerEpoch: await nextOwnerEpoch(store, clock),
       recalled: await recallPresences(store),
       settings,
       deps,
@@ -220,6 +226,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
     }),
   );
   late.links = links;
+  const drains = scope.use(await openDrains({ store, links, clock, onFault: drainFaults(log) }));
   scope.spawn("presences", (signal) => keepPresences({ store, links: links.links, clock, signal }));
   const registry = createWorkspaceRegistry({ links: links.links, clock });
   await recallWorkspaces({ store, registry });
@@ -228,7 +235,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   // Revoked is for good, also for a gateway that has just started: nobody is to wait for such a node.
   for (const node of known)
     if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));
-  return { store, audit, pairing, policy, links, aliases, registry, tools, skills };
+  return { store, audit, pairing, policy, links, drains, aliases, registry, tools, skills };
 }
 
 /** Opens the record, and begins it with the start of this process. */
@@ -261,9 +268,11 @@ interface LinkJoin extends Pick<Base, "store" | "pairing" | "aliases"> {
   readonly deps: FeatureDeps;
   readonly readers: readonly PublicationReader[];
   readonly recalled: ReadonlyMap<string, Presence>;
+  readonly ownerEpoch: bigint;
 }
 
-function joinLinks({ settings, deps, store, pairing, aliases, readers, recalled }: LinkJoin): LinkHost {
+function joinLinks(join: LinkJoin): LinkHost {
+  const { settings, deps, store, pairing, aliases, readers, recalled, ownerEpoch } = join;
   const log = deps.log.child({ room: "link" });
   return startLinks({
     clock: deps.clock,
@@ -274,14 +283,22 @@ function joinLinks({ settings, deps, store, pairing, aliases, readers, recalled 
     },
     readers,
     recalled,
+    ownerEpoch,
     nextGeneration: (nodeId) => nextGeneration(store.db, nodeId),
     heartbeat: settings.limits,
+    admission: admissionOf(settings.limits.admissionPerSecond),
     gatewayVersion: deps.version,
-    onFault: (error, about) => {
-      const { code, message } = faultFromError(error);
-      log.warn(about, { code, reason: message });
-    },
+    onFault: (error, about) => log.warn(about, toLogged(error)),
   });
+}
+
+function drainFaults(log: Log): (error: unknown) => void {
+  return (error) => log.error("a drain was not ended", toLogged(error));
+}
+
+function toLogged(error: unknown): { readonly code: string; readonly reason: string } {
+  const { code, message } = faultFromError(error);
+  return { code, reason: message };
 }
 
 function adminParts(
@@ -293,6 +310,7 @@ function adminParts(
     ...rooms,
     nodes: pairing.nodes,
     links: links.links,
+    drains: base.drains,
     invite: (request) => pairing.invite(request),
     enrolments: pairing.enrolments,
     published: (nodeId) => publishedBy(nodeId, base),

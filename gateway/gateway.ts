@@ -124,7 +124,7 @@ async function startLinkServer(scope: Scope, parts: FaceParts): Promise<GrpcServ
   const { settings, deps, features, credentials } = parts;
   return scope.use(
     await startGrpcServer({
-      services: [features.links.service, features.pairing.service],
+      services: [features.links.service, features.links.questions, features.pairing.service],
       address: settings.listen,
       credentials,
       clock: deps.clock,

@@ -9,6 +9,7 @@ import type { ServedService } from "../shared/rpc/service.ts";
 import type { AgentDeps } from "./agent.ts";
 import { type NodeStatus, writeNodeStatus } from "./config/status-file.ts";
 import type { LinkStatus } from "./link/link-status.ts";
+import { createOwnerEpoch } from "./link/owner-epoch.ts";
 import type { PublicationBoard } from "./link/publications.ts";
 import { type NodeLinkHandle, startLink } from "./link/start-link.ts";
 import type { NodeIdentity } from "./pairing/identity.ts";
@@ -52,6 +53,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     services,
     publications: board,
     agentVersion: deps.version,
+    ownerEpoch: createOwnerEpoch(path.join(dir, "owner-epoch.json"), identity.nodeId),
     ledgerFile: path.join(dir, "ledger.db"),
     clock: deps.clock,
     onFault: (error, about) => {
@@ -115,7 +117,8 @@ async function followStatus(
 ): Promise<void> {
   for await (const now of link.changes({ signal })) {
     await status.write(now, now.state === "online" ? undefined : fault());
-    if (now.state === "online") onOnline();
+    // A drained node is linked as well, and has published what it has.
+    if (now.state === "online" || now.reason === "drained") onOnline();
   }
 }
 

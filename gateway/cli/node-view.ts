@@ -6,6 +6,7 @@ import { formatDuration } from "../../shared/terminal/duration.ts";
 import { toTime, toWords } from "../../shared/terminal/json.ts";
 import type { TableView } from "../../shared/terminal/output.ts";
 import { faultToJson } from "./fault-to-json.ts";
+import { drainOf, linkToJson, restartNeeded, timedOutOf, versionOf } from "./node-link-view.ts";
 
 /** The argument that names a node. */
 export const nodeArgument: ArgumentSpec = {
@@ -43,6 +44,7 @@ export function nodeToJson(node: NodeSummary): { readonly [key: string]: JsonVal
     generation: Number(node.generation),
     address: node.address,
     containment: node.containment,
+    ...linkToJson(node),
     problems: node.problems.map(({ kind, name, fault }) => ({ kind, name, error: faultToJson(fault) })),
   };
 }
@@ -67,7 +69,7 @@ export function nodesToTable(nodes: readonly NodeSummary[], now: number): TableV
       toWords(node.state),
       `${formatDuration(now - Number(node.sinceMs))}`,
       toWords(node.reason),
-      node.agentVersion,
+      versionOf(node),
       node.workspaces.join(","),
       String(node.tools),
       String(node.skills),
@@ -90,7 +92,9 @@ export function nodeToLines(node: NodeSummary): readonly string[] {
     ["labels", toPairs(node.labels)],
     ["note", node.note],
     ["host", `${node.hostName} (${node.platform})`],
-    ["version", node.agentVersion],
+    ["version", versionOf(node)],
+    ["restart needed", restartNeeded(node)],
+    ["drained", drainOf(node)],
     ["address", node.address],
     ["workspaces", node.workspaces.join(", ")],
     ["tools", String(node.tools)],
@@ -100,6 +104,8 @@ export function nodeToLines(node: NodeSummary): readonly string[] {
     ["last seen", toTime(node.lastSeenMs) ?? "never"],
     ["certificate until", toTime(node.certificateExpiresMs) ?? ""],
     ["generation", String(node.generation)],
+    ["calls out of time", timedOutOf(node)],
+    ["messages dropped", String(node.link?.droppedMessages || "")],
   ];
   const problems = node.problems.map(
     ({ kind, name, fault }) => `refused ${kind} ${name}: ${fault?.message ?? "no reason was given"}`,

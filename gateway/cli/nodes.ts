@@ -5,6 +5,7 @@ import { toTime } from "../../shared/terminal/json.ts";
 import { parsePairs } from "../../shared/terminal/pairs.ts";
 import { given, nodeArgument, nodesToTable, nodeToJson, nodeToLines } from "./node-view.ts";
 import { nodesCall } from "./nodes-call.ts";
+import { dutyCommands } from "./nodes-duty.ts";
 import { enrolmentCommands } from "./nodes-enrolments.ts";
 import { label, note } from "./nodes-label.ts";
 import { openGateway } from "./open-gateway.ts";
@@ -77,6 +78,7 @@ export const commands: readonly CommandModule[] = [
     },
   },
   ...enrolmentCommands,
+  ...dutyCommands,
   label,
   note,
   nodesCall,

@@ -9,8 +9,13 @@ export interface AdmissionSettings {
   readonly burstCount: number;
 }
 
+/** A rate, and four seconds of it at once: a fleet that comes back does not come evenly. */
+export function admissionOf(perSecond: number): AdmissionSettings {
+  return { perSecond, burstCount: 4 * perSecond };
+}
+
 /** What one process can take beside its work. */
-export const defaultAdmission: AdmissionSettings = { perSecond: 200, burstCount: 400 };
+export const defaultAdmission: AdmissionSettings = admissionOf(100);
 
 /** Lets hellos in; `RATE_LIMITED` with `details.retryAfterMs` beyond the rate, later for each one that is refused. */
 export function createAdmission({ perSecond, burstCount }: AdmissionSettings, clock: Clock): () => void {

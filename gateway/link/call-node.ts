@@ -20,6 +20,8 @@ const outcomePollMs = 200;
 export interface CallNodeOptions {
   readonly node: NodeState;
   readonly clock: Clock;
+  /** Whether its calls are also carried while the node takes no new ones: the gateway's own questions. */
+  readonly evenDraining?: boolean;
 }
 
 /** How one attempt at a call went. */
@@ -43,9 +45,11 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
     for (;;) {
       const outgoing = { ...call, requests: single?.() ?? call.requests, remainingMs: endsAt - clock.now() };
       try {
-        yield* attemptOn(link, outgoing, { attempt, clock });
+        yield* attemptOn(link, outgoing, { attempt, ...options });
         return;
       } catch (error) {
+        if (error instanceof Fault && error.code === "DEADLINE_EXCEEDED")
+          options.node.tally.ranOut(call.path);
         if (!link.isLostFault(error)) throw error;
         const lost = stagedFault(error, { call, attempt });
         if (attempt.stage === "queued" || call.signal?.aborted) throw lost;
@@ -80,18 +84,17 @@ async function takeSingleRequest({
   };
 }
 
-interface AttemptState {
+interface AttemptState extends CallNodeOptions {
   readonly attempt: Attempt;
-  readonly clock: Clock;
 }
 
 async function* attemptOn(
   link: Link,
   call: OutgoingCall,
-  { attempt, clock }: AttemptState,
+  { attempt, clock, evenDraining }: AttemptState,
 ): AsyncGenerator<Uint8Array> {
   if (link.signal.aborted) throw link.lostFault;
-  if (link.draining !== undefined) throw drainingFault(link);
+  if (link.draining !== undefined && evenDraining !== true) throw drainingFault(link);
   if (!link.serves(call.path)) throw unknownMethodFault(call.path);
   using bulk = call.bulk ? await link.bulk.use(call.signal) : undefined;
   const { pool } = bulk?.side ?? link.main;
@@ -170,7 +173,7 @@ async function askLedger(loss: Loss): Promise<Settled> {
     const link = await nextLink(loss, true).catch(() => undefined);
     if (call.signal?.aborted) throw call.signal.reason;
     if (!link) throw unknownOutcomeFault(loss);
-    const transport = createNodeTransport(link, { node, clock });
+    const transport = createNodeTransport(link, { node, clock, evenDraining: true });
     const asked = await createClient(Node, transport)
       .getOutcome({ callId: call.callId }, { deadlineMs: Math.max(1, loss.endsAt - clock.now()) })
       .catch(() => undefined);
@@ -211,6 +214,9 @@ function neverBeganFault({ call }: Loss): Fault {
 
 function drainingFault({ alias, draining }: Link): Fault {
   return new Fault("WORKSPACE_ACCESS_UNAVAILABLE", `${alias} is being drained and takes no new calls`, {
+    ...(draining === "drained"
+      ? { hint: `wait, or end the drain with fairlead nodes undrain ${alias}` }
+      : {}),
     details: { node: alias, reason: "draining", why: draining ?? "" },
   });
 }

@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import { Fault } from "../../shared/fault/fault.ts";
+import type { Hello } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { Link } from "./link.ts";
 
@@ -20,6 +21,19 @@ export function checkHeartbeat({ heartbeatMs, deadAfterMs }: HeartbeatSettings):
     `a dead-after time of ${deadAfterMs} ms is not more than the heartbeat's interval of ${heartbeatMs} ms`,
     { details: { field: "deadAfterMs" } },
   );
+}
+
+/** The longest interval that a node may ask for, in milliseconds. */
+const longestHeartbeatMs = 300_000;
+
+/** The heartbeat of one link: slower where the way to the gateway bears no faster one. */
+export function heartbeatFor(
+  { heartbeatAtLeastMs }: Hello,
+  { heartbeatMs, deadAfterMs }: HeartbeatSettings,
+): HeartbeatSettings {
+  const slower = Math.min(heartbeatAtLeastMs, longestHeartbeatMs) / heartbeatMs;
+  if (slower <= 1) return { heartbeatMs, deadAfterMs };
+  return { heartbeatMs: Math.round(heartbeatMs * slower), deadAfterMs: Math.round(deadAfterMs * slower) };
 }
 
 /** Pings the node at each interval; resolves true once nothing was heard of it for too long, false when the link ended. */

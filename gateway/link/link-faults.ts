@@ -6,6 +6,11 @@ export function reasonOf({ details }: Fault): string {
   return typeof reason === "string" ? reason : "link_lost";
 }
 
+/** Why a node that said goodbye is gone: it left, or it would not be this gateway's. */
+export function goodbyeOf({ draining }: { readonly draining: string | undefined }): string {
+  return draining === "older_owner" ? "older_owner" : "goodbye";
+}
+
 /** What a peer gets that shows no certificate, a foreign one or one that has expired. */
 export function unprovenFault(refusal: string | undefined): Fault {
   if (refusal === "CERT_HAS_EXPIRED") {

@@ -17,6 +17,8 @@ export interface SideOwner {
   readonly onAlive: () => void;
   /** The node should stop the work of a call. */
   readonly cancelCall: (callId: string, fault: Fault) => void;
+  /** Something arrived that belongs to no call. */
+  readonly onDropped: () => void;
   /** What calls get that lose their stream. */
   readonly lostFault: () => Fault;
 }
@@ -47,6 +49,11 @@ export class LinkSide {
     return this.#over.signal;
   }
 
+  /** Messages on the control stream that the node has not taken. */
+  get unsentCount(): number {
+    return this.#control.unsentCount;
+  }
+
   /** Sends a message on the control stream. */
   send(kind: ControlAnswer): void {
     if (this.signal.aborted) return;
@@ -61,6 +68,7 @@ export class LinkSide {
       onGone: (stream) => this.pool.onGone(stream),
       cancelCall: this.#owner.cancelCall,
       onAlive: this.#owner.onAlive,
+      onDropped: this.#owner.onDropped,
       lostFault: this.#owner.lostFault,
     });
   }

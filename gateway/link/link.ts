@@ -9,9 +9,13 @@ import type { Client } from "../../shared/rpc/service.ts";
 import { BulkSide } from "./bulk-side.ts";
 import { LinkSide, type ControlAnswer, type SideOwner } from "./link-side.ts";
 import type { LiveLink } from "./links.ts";
+import type { NodeTally } from "./node-tally.ts";
 
 /** Bytes that the calls of one link may have in flight, each way. */
 export const linkBudgetBytes: number = 64 * 1024 * 1024;
+
+/** Messages that a node may leave unread on its control stream. */
+const maxUnsentCount = 10_000;
 
 /** What a link is made of. */
 export interface LinkParts {
@@ -24,6 +28,8 @@ export interface LinkParts {
   readonly clock: Clock;
   /** The gateway's own budget. */
   readonly budget: Budget;
+  /** Counts what the node gets wrong. */
+  readonly tally: NodeTally;
   /** Makes the typed clients. */
   readonly clientOf: <S extends DescService>(link: Link, service: S) => Client<S>;
 }
@@ -40,6 +46,8 @@ export class Link implements LiveLink {
   readonly bulk: BulkSide;
   /** Why the node takes no new calls, when it is taken out of service. */
   draining: string | undefined;
+  /** The version that is installed on the machine, when another one runs. */
+  installedVersion: string;
   /** When the node was heard of last, in milliseconds since 1970. */
   lastSeenMs: number;
   readonly #parts: LinkParts;
@@ -60,12 +68,14 @@ export class Link implements LiveLink {
     this.hello = hello;
     this.#broken = linkLostFault(alias);
     this.#lost = this.#broken;
+    this.installedVersion = hello.installedVersion;
     this.lastSeenMs = clock.now();
     this.budget = createBudget(linkBudgetBytes, parts.budget);
     this.#methods = new Set(hello.methods);
     this.#owner = {
       clock,
       onAlive: () => this.touch(),
+      onDropped: () => parts.tally.dropped(),
       cancelCall: (callId, fault) =>
         this.send({ case: "cancelCall", value: { callId, fault: toWireFault(fault) } }),
       lostFault: () => this.#lost,
@@ -114,7 +124,19 @@ export class Link implements LiveLink {
 
   /** Sends a message on the control stream of the control connection. */
   send(kind: ControlAnswer): void {
-    this.main.send(kind);
+    if (this.main.unsentCount > maxUnsentCount) this.end(unreadFault(this.alias));
+    else this.main.send(kind);
+  }
+
+  /** Whether it carries a call. */
+  carries(callId: string): boolean {
+    return this.main.pool.carries(callId) || this.bulk.side?.pool.carries(callId) === true;
+  }
+
+  /** Ends every call that it carries, on the node too. */
+  cancelCalls(fault: Fault): void {
+    this.main.pool.cancelAll(fault);
+    this.bulk.side?.pool.cancelAll(fault);
   }
 
   /** The node leaves on purpose. */
@@ -144,6 +166,12 @@ export class Link implements LiveLink {
     this.main.end(said);
     this.bulk.side?.end(said);
   }
+}
+
+function unreadFault(alias: string): Fault {
+  return new Fault("NODE_OFFLINE", `${alias} does not read its control stream`, {
+    details: { node: alias, reason: "control_unread" },
+  });
 }
 
 /** What calls fail with whose link broke. */

@@ -2,6 +2,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { Fault } from "../../shared/fault/fault.ts";
 import type { Hello, PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Client } from "../../shared/rpc/service.ts";
+import type { TimedOutCalls } from "./node-tally.ts";
 
 /** Where a node stands, as every list shows it. */
 export type PresenceState = "online" | "reconnecting" | "draining" | "offline" | "revoked";
@@ -22,6 +23,32 @@ export interface Presence {
   readonly address: string;
   /** The hello of the present or last link of this gateway process. */
   readonly hello: Hello | undefined;
+}
+
+/** A node that an administrator has taken out of service. Times are milliseconds since 1970. */
+export interface NodeDrain {
+  readonly sinceMs: number;
+  /** When what still runs on it is cancelled. */
+  readonly deadlineMs: number;
+  /** When it is back in service by itself; undefined: when an administrator says so. */
+  readonly untilMs: number | undefined;
+  /** For people. */
+  readonly note: string;
+}
+
+/** What this gateway process knows of a node's link, for people. */
+export interface NodeFacts {
+  /** The protocol version of the present or last link; 0: none. */
+  readonly protocol: number;
+  /** The side that is one version behind. */
+  readonly upgrade: "node" | "gateway" | undefined;
+  /** The version that is installed on the machine when another one runs; else empty. */
+  readonly installedVersion: string;
+  /** Messages that belonged to nothing. */
+  readonly droppedCount: number;
+  /** Calls that ran out of time, the most frequent method first. */
+  readonly timedOut: readonly TimedOutCalls[];
+  readonly drain: NodeDrain | undefined;
 }
 
 /** A live link: how the gateway calls one node. */
@@ -60,4 +87,6 @@ export interface Links {
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<Presence>;
   /** Ends a node's link, its calls and its streams with `fault`; resolves when nothing of it is left, or after 5 s. */
   end(nodeId: string, fault: Fault): Promise<void>;
+  /** What is known of its link. */
+  facts(nodeId: string): NodeFacts;
 }

@@ -1,7 +1,8 @@
 import { Fault } from "../../shared/fault/fault.ts";
 import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
 import type { Link } from "./link.ts";
-import type { Presence, PresenceState } from "./links.ts";
+import type { NodeDrain, Presence, PresenceState } from "./links.ts";
+import { NodeTally } from "./node-tally.ts";
 
 /** What a node's state tells whoever watches it. */
 export interface NodeStateOptions {
@@ -25,6 +26,10 @@ export class NodeState {
   #waiting: Waiting[] = [];
   /** The last read digest of each publication kind; forgotten when the node's things are withdrawn. */
   readonly digests: Map<number, string> = new Map();
+  /** What the node got wrong. */
+  readonly tally: NodeTally = new NodeTally();
+  /** Its drain, while an administrator has taken it out of service. */
+  drain: NodeDrain | undefined;
 
   constructor(options: NodeStateOptions) {
     this.#options = options;
@@ -44,7 +49,8 @@ export class NodeState {
   /** A link was accepted; the one before must be ended already. */
   linked(link: Link): void {
     this.#link = link;
-    this.#change("online", "linked", {
+    if (this.drain) link.draining = "drained";
+    this.#change(this.drain ? "draining" : "online", this.drain ? "drained" : "linked", {
       generation: link.generation,
       lastSeenMs: link.lastSeenMs,
       address: link.connection.peer.address,
@@ -61,6 +67,11 @@ export class NodeState {
   /** The linked node takes no new calls. */
   drains(reason: string): void {
     if (this.#presence.state === "online") this.#change("draining", reason);
+  }
+
+  /** The linked node takes calls again. */
+  serves(): void {
+    if (this.#presence.state === "draining") this.#change("online", "linked");
   }
 
   /** The link is over; another one of the same node may have taken its place already, which this does not touch. */

@@ -1,7 +1,7 @@
 import type { Notice, PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { Link } from "./link.ts";
-import type { PublicationReader } from "./links.ts";
+import type { LiveLink, PublicationReader } from "./links.ts";
 import type { NodeState } from "./node-state.ts";
 
 /** What reading publications needs. */
@@ -12,6 +12,8 @@ export interface PublicationsOptions {
     error: unknown,
     about: { readonly nodeId: string; readonly kind: PublicationKind },
   ) => void;
+  /** A link as a reader uses it: its calls are carried also while the node takes no new ones. */
+  readonly forReading: (node: NodeState, link: Link) => LiveLink;
 }
 
 const retryFirstMs = 500;
@@ -76,7 +78,7 @@ export class Publications {
       while (node.link === link && node.digests.get(kind) !== wanted.latest.digest) {
         const { epoch, digest } = wanted.latest;
         try {
-          await reader.read(link, { epoch, digest });
+          await reader.read(this.#options.forReading(node, link), { epoch, digest });
           // A link that ended meanwhile may have been withdrawn already.
           if (node.link === link) node.digests.set(kind, digest);
           waitMs = retryFirstMs;

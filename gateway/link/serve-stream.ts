@@ -2,7 +2,7 @@ import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import type { Fault } from "../../shared/fault/fault.ts";
 import type { Encoded } from "../../shared/rpc/encoded.ts";
 import type { ServerRawStream } from "../../shared/rpc/raw-stream.ts";
-import type { CallListener, CallPort } from "../../shared/rpc/reverse/caller.ts";
+import { notThisCallFault, type CallListener, type CallPort } from "../../shared/rpc/reverse/caller.ts";
 import { readAnswerFrame, type AnswerFrame } from "../../shared/rpc/reverse/frames.ts";
 
 /** What a stream tells the pool that it belongs to. */
@@ -15,15 +15,23 @@ export interface StreamOwner {
   cancelCall(callId: string, fault: Fault): void;
   /** Something arrived: the node lives. */
   onAlive(): void;
+  /** Something arrived that belongs to no call. */
+  onDropped(): void;
   /** What calls fail with that lose their stream. */
   lostFault(): Fault;
 }
+
+/** A status is a small message; a larger one that belongs to no call is not worth a look. */
+const maxStatusBytes = 64 * 1024;
 
 /** One stream that a node parked here: it carries one call after the other. */
 export class ServeStream implements CallPort {
   readonly #raw: ServerRawStream;
   readonly #owner: StreamOwner;
   #listener: CallListener | undefined;
+  /** The call that it carries, or carried last. */
+  #callId = "";
+  #cancelled = false;
   #gone = false;
   /** Whether the call on it is a stream that stays open. */
   staysOpen = false;
@@ -35,10 +43,15 @@ export class ServeStream implements CallPort {
     this.#owner = owner;
   }
 
+  /** The call that it carries now; undefined while it is parked. */
+  get callId(): string | undefined {
+    return this.#listener?.callId;
+  }
+
   /** A message of the stream. */
   onMessage(bytes: Buffer): void {
     this.#owner.onAlive();
-    if (!this.#listener) return;
+    if (!this.#listener) return this.#drop(bytes);
     let frame: AnswerFrame;
     try {
       frame = readAnswerFrame(bytes);
@@ -49,6 +62,19 @@ export class ServeStream implements CallPort {
     this.#listener.onFrame(frame);
   }
 
+  /** No call is there for it. Whoever names a call that this stream never carried is told so. */
+  #drop(bytes: Buffer): void {
+    this.#owner.onDropped();
+    if (this.#cancelled || bytes.byteLength > maxStatusBytes) return;
+    try {
+      const frame = readAnswerFrame(bytes);
+      if (frame.case !== "status" || frame.value.callId === "" || frame.value.callId === this.#callId) return;
+      this.#refuse(notThisCallFault(frame.value.callId));
+    } catch {
+      // What is no frame belongs to no call either.
+    }
+  }
+
   /** The stream ended, by whomever. */
   onClosed(): void {
     this.#giveUp(this.#owner.lostFault());
@@ -57,6 +83,11 @@ export class ServeStream implements CallPort {
   /** The link is over, and the connection soon. */
   lose(): void {
     this.#leave(this.#owner.lostFault());
+  }
+
+  /** Ends the call that it carries, if there is one. */
+  cancelNow(fault: Fault): void {
+    this.#listener?.onCancelled(fault);
   }
 
   #giveUp(fault: Fault): void {
@@ -74,11 +105,12 @@ export class ServeStream implements CallPort {
   }
 
   write(frame: Encoded): void {
-    if (!this.#gone) this.#raw.write(frame);
+    if (!this.#gone && !this.#cancelled) this.#raw.write(frame);
   }
 
   attach(listener: CallListener): void {
     this.#listener = listener;
+    this.#callId = listener.callId;
     if (this.#gone) listener.onLost(this.#owner.lostFault());
   }
 
@@ -89,9 +121,24 @@ export class ServeStream implements CallPort {
 
   cancel(callId: string, fault: Fault): void {
     this.#listener = undefined;
-    if (this.#gone) return;
+    if (this.#gone || this.#cancelled) return;
+    this.#cancelled = true;
     this.#owner.cancelCall(callId, fault);
-    this.#giveUp(fault);
+    // After the turn: what the node has sent by now is dropped and counted.
+    setImmediate(() => this.#giveUp(fault));
+  }
+
+  refuse(fault: Fault): void {
+    this.#owner.onDropped();
+    this.#refuse(fault);
+  }
+
+  #refuse(fault: Fault): void {
+    this.#listener = undefined;
+    this.#raw.end(fault);
+    if (this.#gone) return;
+    this.#gone = true;
+    this.#owner.onGone(this);
   }
 
   /** Ends a free stream cleanly: the node does not replace it. */

@@ -1,65 +1,51 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createBroadcast } from "../../shared/flow/broadcast.ts";
-import { NodeLink, LinkPurpose, type Hello } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import {
+  LinkPurpose,
+  Node,
+  NodeLink,
+  OutcomeState,
+  type Hello,
+} from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { protocolWindow } from "../../shared/identity/protocol.ts";
 import { raceSignal, startDeadline, systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import { rawMethod, type ServerConnection, type ServerRawStream } from "../../shared/rpc/raw-stream.ts";
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
+import { notThisCallFault } from "../../shared/rpc/reverse/caller.ts";
 import { readAnswerFrame } from "../../shared/rpc/reverse/frames.ts";
-import { chooseProtocol, protocolWindow } from "../../shared/rpc/reverse/protocol.ts";
-import type { Client, ServedService } from "../../shared/rpc/service.ts";
+import { chooseProtocol } from "../../shared/rpc/reverse/protocol.ts";
+import { serve, type Client, type ServedService } from "../../shared/rpc/service.ts";
 import { createClient } from "../../shared/rpc/transport.ts";
 import { acceptControl, type ControlMessage, type ControlSession } from "./accept-control.ts";
-import { createAdmission, defaultAdmission, type AdmissionSettings } from "./admission.ts";
+import { createAdmission, defaultAdmission } from "./admission.ts";
 import { createNodeTransport } from "./call-node.ts";
-import { checkHeartbeat, defaultHeartbeat, watchHeartbeat, type HeartbeatSettings } from "./heartbeat.ts";
-import { noHelloFault, reasonOf, replacedFault, silentFault, unprovenFault } from "./link-faults.ts";
+import {
+  checkHeartbeat,
+  defaultHeartbeat,
+  heartbeatFor,
+  watchHeartbeat,
+  type HeartbeatSettings,
+} from "./heartbeat.ts";
+import {
+  goodbyeOf,
+  noHelloFault,
+  reasonOf,
+  replacedFault,
+  silentFault,
+  unprovenFault,
+} from "./link-faults.ts";
 import type { LinkSide } from "./link-side.ts";
 import { Link } from "./link.ts";
-import type { Links, LiveLink, Presence, PublicationReader } from "./links.ts";
+import { gatewayBudgetBytes, type LinkHost, type LinksOptions, type NodeIdentity } from "./links-options.ts";
+import type { Links, LiveLink, NodeDrain, NodeFacts, Presence, PublicationReader } from "./links.ts";
+import { NodeDuty } from "./node-duty.ts";
+import { factsOf } from "./node-facts.ts";
 import { NodeState, neverLinked } from "./node-state.ts";
 import { Publications } from "./publications.ts";
 
-/** Bytes that the calls of all links may have in flight, each way. */
-export const gatewayBudgetBytes: number = 1024 * 1024 * 1024;
-
 /** How long the end of a link waits for its connections to be gone, in milliseconds; they are destroyed after 500. */
 const goneWithinMs = 5_000;
-
-/** Who a node is, as its certificate says. */
-export interface NodeIdentity {
-  readonly nodeId: string;
-  readonly alias: string;
-}
-
-/** What `startLinks` takes. */
-export interface LinksOptions {
-  /** Whose certificate it is (DER); throws `UNAUTHENTICATED`, `IDENTITY_REVOKED` or `IDENTITY_UNKNOWN`. */
-  readonly identify: (certificate: Uint8Array) => Promise<NodeIdentity>;
-  /** What reads publications; more may be added later. */
-  readonly readers?: readonly PublicationReader[];
-  /** Where nodes stood before this process began. */
-  readonly recalled?: ReadonlyMap<string, Presence>;
-  /** The generation of a node's next link; must rise, also over restarts. The time in milliseconds by default. */
-  readonly nextGeneration?: (nodeId: string) => Promise<number> | number;
-  readonly heartbeat?: HeartbeatSettings;
-  readonly admission?: AdmissionSettings;
-  readonly gatewayVersion?: string;
-  readonly clock?: Clock;
-  /** Hears what went wrong without a caller; for the log. */
-  readonly onFault?: (error: unknown, about: string) => void;
-}
-
-/** The links of a gateway, with the service that nodes dial. */
-export interface LinkHost extends AsyncDisposable {
-  /** `NodeLink`, for the gateway's TLS port. */
-  readonly service: ServedService;
-  readonly links: Links;
-  /** Adds a reader of publications; what live nodes publish is read at once. */
-  addReader(reader: PublicationReader): void;
-  /** Tells every node that the gateway leaves; no new call is dispatched. */
-  drain(options: { readonly deadlineMs: number; readonly reason: string }): void;
-}
 
 /** Starts taking links. Disposing it ends them all. */
 export function startLinks(options: LinksOptions): LinkHost {
@@ -73,7 +59,11 @@ export function startLinks(options: LinksOptions): LinkHost {
   };
   return {
     service,
+    questions: serve(Node, {
+      getOutcome: async ({ callId }, { peer }) => await host.answerQuestion(callId, peer.certificate),
+    }),
     links: host,
+    setDrain: (nodeId, drain) => host.setDrain(nodeId, drain),
     addReader: (reader) => host.addReader(reader),
     drain: (drain) => host.drain(drain),
     [Symbol.asyncDispose]: () => host.close(),
@@ -99,6 +89,7 @@ class Host implements Links {
   readonly #publications: Publications;
   readonly #generations = new Map<string, number>();
   readonly #closing = new AbortController();
+  readonly #duty: NodeDuty;
   #draining: string | undefined;
 
   constructor(options: LinksOptions) {
@@ -110,7 +101,9 @@ class Host implements Links {
     this.#publications = new Publications({
       clock: this.#clock,
       onFault: (error, { nodeId, kind }) => this.#report(error, `publication ${kind} of ${nodeId}`),
+      forReading: (node, link) => this.#forReading(node, link),
     });
+    this.#duty = new NodeDuty({ clock: this.#clock, signal: this.#closing.signal });
     for (const reader of options.readers ?? []) this.#publications.add(reader);
   }
 
@@ -148,6 +141,7 @@ class Host implements Links {
       control,
       clock: this.#clock,
       budget: this.#budget,
+      tally: node.tally,
       clientOf: (of, service) => this.#clientOf(node, of, service),
     });
     this.#byConnection.set(control.connection, { link, side: link.main });
@@ -164,11 +158,12 @@ class Host implements Links {
   }
 
   #beginBulk({ nodeId }: NodeIdentity, hello: Hello, control: ServerRawStream): ControlSession {
-    const link = this.#nodes.get(nodeId)?.link;
+    const node = this.#nodes.get(nodeId);
+    const link = node?.link;
     if (!link || hello.generation !== BigInt(link.generation)) throw noHelloFault();
     const side = link.openBulk(control);
     this.#byConnection.set(control.connection, { link, side });
-    side.send({ case: "accepted", value: this.#acceptanceOf(link) });
+    side.send({ case: "accepted", value: this.#acceptanceOf(node, link) });
     const onGone = (): void => {
       link.bulk.closed(side);
       side.end(undefined);
@@ -177,14 +172,16 @@ class Host implements Links {
     return { onMessage: () => link.touch(), onClosed: onGone };
   }
 
-  #acceptanceOf(link: Link) {
+  #acceptanceOf(node: NodeState, link: Link) {
     return {
       generation: BigInt(link.generation),
       protocol: link.protocol,
-      ...this.#heartbeat,
+      ...heartbeatFor(link.hello, this.#heartbeat),
       nodeId: link.nodeId,
       alias: link.alias,
       gatewayVersion: this.#options.gatewayVersion ?? "",
+      ownerEpoch: this.#options.ownerEpoch ?? 0n,
+      ...(node.drain ? { duty: this.#duty.saidTo(node) } : {}),
     };
   }
 
@@ -196,7 +193,7 @@ class Host implements Links {
   }
 
   #begin(node: NodeState, link: Link): ControlSession {
-    link.send({ case: "accepted", value: this.#acceptanceOf(link) });
+    link.send({ case: "accepted", value: this.#acceptanceOf(node, link) });
     const onGone = (): void => this.#ended(node, link);
     link.signal.addEventListener("abort", onGone, { once: true });
     link.connection.closed.addEventListener("abort", () => link.end(link.lostFault), { once: true });
@@ -205,7 +202,7 @@ class Host implements Links {
     node.linked(link);
     before?.end(replacedFault(link.alias));
     for (const notice of link.hello.publications) this.#publications.notice(node, link, notice);
-    void watchHeartbeat(link, this.#heartbeat, this.#clock).then((silent) => {
+    void watchHeartbeat(link, heartbeatFor(link.hello, this.#heartbeat), this.#clock).then((silent) => {
       if (silent) link.end(silentFault(link.alias));
     });
     return {
@@ -224,7 +221,12 @@ class Host implements Links {
       case "drain":
         link.startGoodbye(message.value.reason);
         return node.drains("draining");
+      case "installed":
+        link.installedVersion = message.value.version;
+        return;
       case "hello":
+        // One hello a link: a second one is not heard.
+        return node.tally.dropped();
       case "pong":
       case undefined:
         return;
@@ -236,7 +238,7 @@ class Host implements Links {
     if (node.link !== link) return;
     const fault = link.lostFault;
     if (fault.code === "IDENTITY_REVOKED") return node.revokedAfter(link);
-    if (link.saidGoodbye) return node.unlinked(link, { state: "offline", reason: "goodbye" });
+    if (link.saidGoodbye) return node.unlinked(link, { state: "offline", reason: goodbyeOf(link) });
     const deadAt = link.lastSeenMs + this.#heartbeat.deadAfterMs;
     const silent = this.#clock.now() >= deadAt;
     if (silent) return node.unlinked(link, { state: "offline", reason: "heartbeat_missed" });
@@ -256,7 +258,7 @@ class Host implements Links {
 
   acceptServe(stream: ServerRawStream): void {
     const { link, side } = this.#byConnection.get(stream.connection) ?? {};
-    if (!link || !side || side.signal.aborted) return stream.end(noHelloFault());
+    if (!link || !side || side.signal.aborted) return refuseStream(stream);
     const serving = side.accept(stream);
     let parked = false;
     stream.onMessage((bytes) => {
@@ -285,6 +287,31 @@ class Host implements Links {
 
   #clientOf<S extends DescService>(node: NodeState, link: Link, service: S): Client<S> {
     return createClient(service, createNodeTransport(link, { node, clock: this.#clock }));
+  }
+
+  /** A link whose calls are carried also while the node takes no new ones. */
+  #forReading(node: NodeState, link: Link): LiveLink {
+    const { nodeId, generation, hello, signal } = link;
+    const transport = createNodeTransport(link, { node, clock: this.#clock, evenDraining: true });
+    return { nodeId, generation, hello, signal, client: (service) => createClient(service, transport) };
+  }
+
+  /** Whether somebody waits for a call of the node with that certificate; `NOT_FOUND` when it is none of its own. */
+  async answerQuestion(callId: string, certificate: Uint8Array | undefined) {
+    if (!certificate) throw unprovenFault(undefined);
+    const { nodeId } = await this.#options.identify(certificate);
+    if (this.#nodes.get(nodeId)?.link?.carries(callId) === true) return { state: OutcomeState.RUNNING };
+    throw notThisCallFault(callId);
+  }
+
+  setDrain(nodeId: string, drain: NodeDrain | undefined): void {
+    const node = this.#nodeOf(nodeId);
+    if (drain) this.#duty.drain(node, drain);
+    else this.#duty.undrain(node);
+  }
+
+  facts(nodeId: string): NodeFacts {
+    return factsOf(this.#nodes.get(nodeId));
   }
 
   find(nodeId: string): LiveLink | undefined {
@@ -351,6 +378,13 @@ function isParkedFor(link: Link, bytes: Buffer): boolean {
   } catch {
     return false;
   }
+}
+
+/** Ends a stream that belongs to no link; what still comes on it is read and dropped. */
+function refuseStream(stream: ServerRawStream): void {
+  stream.onMessage(() => undefined);
+  stream.onClosed(() => undefined);
+  stream.end(noHelloFault());
 }
 
 /** Resolves once a connection is gone. */

@@ -89,7 +89,7 @@ export class StreamPool {
       const at = this.#waiting.indexOf(ticket);
       if (at >= 0) this.#waiting.splice(at, 1);
       // It may have been served in the same moment.
-      else void ticket.promise.then((stream) => this.onFree(stream));
+      else void ticket.promise.then((stream) => this.onFree(stream)).catch(() => undefined);
       throw error;
     }
   }
@@ -132,6 +132,17 @@ export class StreamPool {
     const at = this.#free.indexOf(stream);
     if (at >= 0) this.#free.splice(at, 1);
     if (this.#waiting.length > 0) this.#ask();
+  }
+
+  /** Whether one of its streams carries the call. */
+  carries(callId: string): boolean {
+    return this.#open.values().some((stream) => stream.callId === callId);
+  }
+
+  /** Ends every call that runs on a stream or waits for one. */
+  cancelAll(fault: Fault): void {
+    for (const ticket of this.#waiting.splice(0)) ticket.reject(fault);
+    for (const stream of this.#open) stream.cancelNow(fault);
   }
 
   /** The link is over: calls on its streams hear of it. */

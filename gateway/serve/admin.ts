@@ -9,11 +9,13 @@ import type {
 } from "../../shared/gen/fairlead/v1/admin_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Approval } from "../approvals/approvals.ts";
+import type { Drains } from "../link/drains.ts";
 import type { Links } from "../link/links.ts";
 import type { Enrolments } from "../pairing/enrolments.ts";
 import type { NodeProfile, NodeRecord, Nodes } from "../pairing/nodes.ts";
 import type { TokenRecord } from "../sessions/tokens.ts";
 import { enrolmentMethods } from "./enrolments.ts";
+import { dutyMethods } from "./node-duty.ts";
 import { type Published, toNodeSummary } from "./node-summary.ts";
 
 /** A join code that was made. */
@@ -29,7 +31,8 @@ export interface MadeInvite {
 /** What the administrators' face stands on; each is the narrowest that it needs. */
 export interface AdminFaceOptions {
   readonly nodes: Nodes;
-  readonly links: Pick<Links, "presence" | "end">;
+  readonly links: Pick<Links, "presence" | "end" | "facts" | "find">;
+  readonly drains: Pick<Drains, "drain" | "undrain">;
   readonly invite: (request: {
     readonly alias?: string;
     readonly labels?: Readonly<Record<string, string>>;
@@ -70,13 +73,16 @@ export function createAdminFace(options: AdminFaceOptions): ServiceImplementatio
       enrolments: options.enrolments,
       summary: (node) => summary(options, node),
     }),
+    ...dutyMethods({ ...options, summary: (node) => summary(options, node) }),
     ...tokenMethods(options),
     ...approvalMethods(options),
   };
 }
 
 function summary(options: AdminFaceOptions, node: NodeRecord): MessageInitShape<typeof NodeSummarySchema> {
-  return toNodeSummary(node, options.links.presence(node.id), options.published(node.id));
+  const { links, published } = options;
+  const known = { presence: links.presence(node.id), facts: links.facts(node.id) };
+  return toNodeSummary(node, known, published(node.id));
 }
 
 function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {

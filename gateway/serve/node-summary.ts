@@ -2,8 +2,9 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../shared/fault/fault.ts";
 import type { NodeSummarySchema } from "../../shared/gen/fairlead/v1/admin_pb.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
-import type { Presence } from "../link/links.ts";
+import type { NodeFacts, Presence } from "../link/links.ts";
 import type { NodeRecord } from "../pairing/nodes.ts";
+import { toLinkFacts } from "./node-duty.ts";
 
 /** A published thing that the gateway refused. */
 export interface RefusedPublication {
@@ -23,10 +24,16 @@ export interface Published {
   readonly containment: string;
 }
 
+/** What the link knows of a node. */
+export interface LinkKnown {
+  readonly presence: Presence;
+  readonly facts: NodeFacts;
+}
+
 /** A node as lists show it: what the store, the link and the catalogues know of it. */
 export function toNodeSummary(
   node: NodeRecord,
-  presence: Presence,
+  { presence, facts }: LinkKnown,
   published: Published,
 ): MessageInitShape<typeof NodeSummarySchema> {
   const standing = standingOf(node, presence);
@@ -34,7 +41,10 @@ export function toNodeSummary(
     id: node.id,
     alias: node.alias,
     ...standing,
-    nextStep: nextStep(node, standing.state, standing.reason),
+    nextStep:
+      facts.drain && node.revokedAt === undefined
+        ? undrainStep(node)
+        : nextStep(node, standing.state, standing.reason),
     agentVersion: presence.hello?.agentVersion ?? "",
     platform: presence.hello?.platform ?? node.platform,
     hostName: presence.hello?.hostName ?? node.hostName,
@@ -50,6 +60,7 @@ export function toNodeSummary(
     address: presence.address,
     containment: published.containment,
     note: node.note,
+    link: toLinkFacts(facts),
     problems: published.refused.map(({ kind, name, fault }) => ({ kind, name, fault: toWireFault(fault) })),
   };
 }
@@ -62,6 +73,10 @@ function standingOf(
     return { state: "revoked", sinceMs: BigInt(node.revokedAt), reason: "revoked" };
   const sinceMs = presence.sinceMs > 0 ? presence.sinceMs : node.pairedAt;
   return { state: presence.state, sinceMs: BigInt(sinceMs), reason: presence.reason };
+}
+
+function undrainStep({ alias }: NodeRecord): string {
+  return `fairlead nodes undrain ${alias}`;
 }
 
 function nextStep(node: NodeRecord, state: string, reason: string): string {

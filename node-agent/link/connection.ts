@@ -1,10 +1,12 @@
 import { setImmediate } from "node:timers/promises";
 import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
   LinkPurpose,
   NodeLinkControlRequestSchema,
   NodeLinkControlResponseSchema,
+  type Duty,
   type HelloAccepted,
   type HelloSchema,
   type NodeLinkControlResponse,
@@ -18,7 +20,7 @@ import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import { openGrpcClient, type GrpcClient } from "../../shared/rpc/grpc-client.ts";
 import { connectTimeoutMs } from "../../shared/rpc/limits.ts";
 import type { ClientRawStream } from "../../shared/rpc/raw-stream.ts";
-import type { Answer } from "../../shared/rpc/reverse/answerer.ts";
+import type { Answer, AnsweredCall } from "../../shared/rpc/reverse/answerer.ts";
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
 import { ServeStreams } from "./serve-streams.ts";
 
@@ -36,6 +38,10 @@ export interface ConnectionOptions {
   readonly dispatcher: Dispatcher;
   readonly answer: Answer;
   readonly clock: Clock;
+  /** Every call that runs on any connection of the node. */
+  readonly running: Set<AnsweredCall>;
+  /** Judges what the gateway accepted, before any call of it can run; a fault ends the connection. */
+  readonly judge?: (accepted: HelloAccepted) => Promise<Fault | undefined>;
   /** The hello was accepted. */
   readonly onAccepted: (accepted: HelloAccepted) => void;
   /** Whether it carries the large transfers of a link that is up already. */
@@ -44,8 +50,15 @@ export interface ConnectionOptions {
   readonly onHeard?: () => void;
   /** The gateway leaves on purpose. */
   readonly onDrain: (reason: string) => void;
+  /** The administrator took the node out of service, or back. */
+  readonly onDuty: (duty: Duty) => void;
+  /** Something on the way ended the connection because of too many pings. */
+  readonly onExcessPings?: () => Fault;
   readonly onFailed: (error: unknown, call: { readonly callId: string; readonly path: string }) => void;
 }
+
+/** A gateway that is refused has so long to read why, in milliseconds. */
+const refusedMs = 500;
 
 type Said = MessageInitShape<typeof NodeLinkControlRequestSchema>["kind"];
 
@@ -60,6 +73,7 @@ export class Connection {
   readonly #ended = Promise.withResolvers<Fault>();
   readonly #over = new AbortController();
   readonly #budget: Budget = createBudget(linkBudgetBytes);
+  #judging = false;
   #accepted: HelloAccepted | undefined;
   #streams: ServeStreams | undefined;
   #bulk: Connection | undefined;
@@ -72,6 +86,7 @@ export class Connection {
       address: options.address,
       security: options.security,
       clock: options.clock,
+      onExcessPings: () => this.#endForPings(),
     });
     this.#control = this.#client.openStream(controlPath);
     this.#control.onMessage((bytes) => this.#hear(bytes));
@@ -141,7 +156,7 @@ export class Connection {
   #obey(message: NodeLinkControlResponse["kind"]): void {
     switch (message.case) {
       case "accepted":
-        return this.#begin(message.value);
+        return void this.#judge(message.value);
       case "ping":
         return this.say({ case: "pong", value: { sequence: message.value.sequence } });
       case "moreStreams":
@@ -156,6 +171,8 @@ export class Connection {
         return this.#options.onDrain(message.value.reason);
       case "openBulk":
         return this.#openBulk();
+      case "duty":
+        return this.#options.onDuty(message.value);
       case "pong":
       case undefined:
         return;
@@ -175,6 +192,7 @@ export class Connection {
       hello: { ...this.#options.hello, purpose: LinkPurpose.BULK, generation: this.#accepted.generation },
       onAccepted: () => undefined,
       onDrain: () => undefined,
+      onDuty: () => undefined,
       onHeard: () => {
         this.#heardAt = this.#options.clock.now();
       },
@@ -185,10 +203,25 @@ export class Connection {
     });
   }
 
+  #endForPings(): void {
+    const fault = this.#options.onExcessPings?.();
+    if (fault) this.end(fault);
+  }
+
+  /** No stream is there for a call before the gateway was judged. */
+  async #judge(accepted: HelloAccepted): Promise<void> {
+    if (this.#judging) return;
+    this.#judging = true;
+    const refusal = await this.#options.judge?.(accepted).catch(faultFromError);
+    if (this.#over.signal.aborted) return;
+    if (!refusal) return this.#begin(accepted);
+    this.say({ case: "drain", value: { deadlineMs: 0, reason: reasonOf(refusal) } });
+    await this.close(refusal, refusedMs);
+  }
+
   #begin(accepted: HelloAccepted): void {
-    if (this.#accepted) return;
     this.#accepted = accepted;
-    const { dispatcher, answer, clock, onFailed, onAccepted } = this.#options;
+    const { dispatcher, answer, clock, onFailed, onAccepted, running } = this.#options;
     this.#streams = new ServeStreams({
       open: () => this.#client.openStream(servePath),
       generation: accepted.generation,
@@ -196,6 +229,7 @@ export class Connection {
       answer,
       budget: this.#budget,
       clock,
+      running,
       onAlive: () => this.#heard(),
       onFailed,
     });
@@ -286,4 +320,9 @@ export class Connection {
     await this.#options.clock.sleep(timeoutMs, { signal: this.#over.signal }).catch(() => undefined);
     this.end(fault);
   }
+}
+
+function reasonOf({ code, details }: Fault): string {
+  const { reason } = details as { readonly reason?: unknown };
+  return typeof reason === "string" ? reason : code.toLowerCase();
 }

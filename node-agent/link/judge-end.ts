@@ -21,7 +21,8 @@ export function judgeEnd(fault: Fault, { unknownCount }: { readonly unknownCount
   const { details } = fault;
   const retryAfterMs = details["retryAfterMs"];
   const said = details["reason"];
-  const isOwnReason = fault.code === "GATEWAY_UNREACHABLE" || fault.code === "NODE_OFFLINE";
+  const isOwnReason =
+    fault.code === "GATEWAY_UNREACHABLE" || fault.code === "NODE_OFFLINE" || said === "older_owner";
   return {
     fault,
     final: isFinal(fault, unknownCount),

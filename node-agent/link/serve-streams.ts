@@ -21,6 +21,8 @@ export interface ServeStreamsOptions {
   readonly answer: Answer;
   readonly budget: Budget;
   readonly clock: Clock;
+  /** Every call that runs on any connection, also one whose stream is lost. */
+  readonly running: Set<AnsweredCall>;
   /** Something of the gateway arrived. */
   readonly onAlive: () => void;
   /** Hears every failure of a call before it travels. */
@@ -72,10 +74,12 @@ export class ServeStreams {
         peer: { address: "" },
         onEnded: () => {
           if (call === begun) call = undefined;
+          this.#options.running.delete(begun);
           this.#forget(begun);
         },
       });
       call = begun;
+      this.#options.running.add(begun);
       this.#calls.set(begun.callId, begun);
     };
     stream.onMessage((bytes) => {

@@ -2,17 +2,25 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createBroadcast } from "../../shared/flow/broadcast.ts";
-import { LinkPurpose, type HelloAccepted, type Notice } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import {
+  LinkPurpose,
+  type Duty,
+  type HelloAccepted,
+  type Notice,
+} from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { protocolWindow, type ProtocolWindow } from "../../shared/identity/protocol.ts";
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import type { ClientTls } from "../../shared/rpc/client-credentials.ts";
 import { createDispatcher, type Dispatcher } from "../../shared/rpc/dispatch.ts";
-import { protocolWindow, type ProtocolWindow } from "../../shared/rpc/reverse/protocol.ts";
+import type { AnsweredCall } from "../../shared/rpc/reverse/answerer.ts";
 import type { ServedService } from "../../shared/rpc/service.ts";
 import { Connection } from "./connection.ts";
+import { DutyRoster } from "./duty.ts";
 import type { RecordedJobs } from "./job-outcomes.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { initialStatus, type LinkStatus } from "./link-status.ts";
+import type { OwnerEpoch } from "./owner-epoch.ts";
 import { createRedial, type Redial } from "./redial.ts";
 import { watchForWake } from "./watch-for-wake.ts";
 
@@ -34,6 +42,8 @@ export interface LinkOptions {
   readonly services: readonly ServedService[];
   readonly publications?: Publications;
   readonly agentVersion?: string;
+  /** Judges under which epoch a gateway claims the node; every epoch is accepted by default. */
+  readonly ownerEpoch?: OwnerEpoch;
   /** Names this process; random by default. */
   readonly bootId?: string;
   /** The protocol versions that are offered. */
@@ -56,6 +66,8 @@ export interface NodeLinkHandle extends AsyncDisposable {
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<LinkStatus>;
   /** Takes no new call and lets what runs finish, for at most `deadlineMs`; then what runs is cancelled. */
   drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void>;
+  /** Tells the gateway which version is installed on the machine; empty when it is the one that runs. */
+  setInstalled(version: string): void;
   /** Resolves with why it is over for good; never rejects. */
   readonly closed: Promise<Fault>;
 }
@@ -68,12 +80,19 @@ export function startLink(options: LinkOptions): NodeLinkHandle {
     status: () => dialler.status,
     changes: ({ signal }) => dialler.changes(signal),
     drain: (drain) => dialler.drain(drain),
+    setInstalled: (version) => dialler.setInstalled(version),
     closed: dialler.closed,
     [Symbol.asyncDispose]: () => dialler.stop(),
   };
 }
 
 const goodbyeMs = 500;
+
+/** The heartbeat of a gateway that has not announced its own, in milliseconds. */
+const usualHeartbeatMs = 10_000;
+
+/** The longest interval that is asked for, in milliseconds. */
+const longestHeartbeatMs = 300_000;
 
 /** A link that shows no sign of life for so long after the machine slept is dialled anew, in milliseconds. */
 const probeLimitMs = 3000;
@@ -85,6 +104,8 @@ class Dialler {
   readonly #dispatcher: Dispatcher;
   readonly #ledger: Ledger;
   readonly #bootId: string;
+  readonly #running = new Set<AnsweredCall>();
+  readonly #duty: DutyRoster;
   readonly #stopping = new AbortController();
   readonly #closed = Promise.withResolvers<Fault>();
   readonly #changes = createBroadcast<LinkStatus>({
@@ -98,6 +119,10 @@ class Dialler {
   #wake = new AbortController();
   /** The address that a link came up through last. */
   #lastGood = "";
+  #leaving = false;
+  #installedVersion = "";
+  /** What the way to the gateway bears, once something on it has complained. */
+  #heartbeatAtLeastMs = 0;
 
   constructor(options: LinkOptions) {
     if (options.addresses.length === 0)
@@ -114,6 +139,11 @@ class Dialler {
     });
     this.#dispatcher = createDispatcher([...options.services, this.#ledger.service]);
     this.#bootId = options.bootId ?? randomUUID();
+    this.#duty = new DutyRoster({
+      clock: this.#clock,
+      running: this.#running,
+      signal: this.#stopping.signal,
+    });
     this.#status = initialStatus(this.#clock.now());
   }
 
@@ -223,6 +253,8 @@ class Dialler {
           ? this.#dispatcher.answer(call)
           : this.#ledger.answer(call),
       clock: this.#clock,
+      running: this.#running,
+      judge: async ({ ownerEpoch }) => await this.#options.ownerEpoch?.accept(ownerEpoch),
       onAccepted: (accepted) => {
         onlineAt = this.#clock.now();
         this.#online(accepted);
@@ -230,6 +262,8 @@ class Dialler {
       },
       onDrain: (reason) =>
         this.#options.onFault?.(new Fault("CANCELLED", `the gateway drains: ${reason}`), "link"),
+      onDuty: (duty) => this.#follow(duty),
+      onExcessPings: () => this.#slowDown(connection.accepted?.heartbeatMs),
       onFailed: (error, { path }) => this.#options.onFault?.(error, path),
     });
     this.#connection = connection;
@@ -254,10 +288,39 @@ class Dialler {
       publications: [...(this.#options.publications?.current() ?? [])],
       methods: [...this.#dispatcher.methods],
       ledgerId: this.#ledger.id,
+      installedVersion: this.#installedVersion,
+      heartbeatAtLeastMs: this.#heartbeatAtLeastMs,
     };
   }
 
-  #online({ nodeId, alias, generation }: HelloAccepted): void {
+  /** A proxy on the way counted too many pings: the next links ask for half as many. */
+  #slowDown(heartbeatMs: number | undefined): Fault {
+    const used = heartbeatMs ?? Math.max(this.#heartbeatAtLeastMs, usualHeartbeatMs);
+    this.#heartbeatAtLeastMs = Math.min(longestHeartbeatMs, used * 2);
+    const message = `something on the way to the gateway bears no more pings: one in ${this.#heartbeatAtLeastMs} ms from now on`;
+    return new Fault("GATEWAY_UNREACHABLE", message, { details: { reason: "too_many_pings" } });
+  }
+
+  #follow(duty: Duty | undefined): void {
+    this.#duty.follow(duty);
+    const { drain } = this.#duty;
+    if (this.#leaving || !this.#connection?.accepted) return;
+    if (!drain) return this.#change({ state: "online", reason: "linked", nextStep: "" });
+    const nextStep = `on the gateway: fairlead nodes undrain ${this.#status.alias}`;
+    this.#change({
+      state: "draining",
+      reason: "drained",
+      nextStep: drain.note === "" ? nextStep : `${nextStep} (${drain.note})`,
+    });
+  }
+
+  setInstalled(version: string): void {
+    if (version === this.#installedVersion) return;
+    this.#installedVersion = version;
+    if (this.#connection?.accepted) this.#connection.say({ case: "installed", value: { version } });
+  }
+
+  #online({ nodeId, alias, generation, duty }: HelloAccepted): void {
     this.#change({
       state: "online",
       reason: "linked",
@@ -267,6 +330,7 @@ class Dialler {
       alias,
       generation: Number(generation),
     });
+    this.#follow(duty);
   }
 
   /** Says what changed. What changed between the hello and now is said again: equal digests move nothing. */
@@ -286,6 +350,7 @@ class Dialler {
 
   async drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void> {
     if (!this.#connection?.accepted) return;
+    this.#leaving = true;
     this.#change({ state: "draining", reason: "draining" });
     await this.#connection.drain(options);
   }
@@ -296,8 +361,7 @@ class Dialler {
       this.#stopping.abort(fault);
       const connection = this.#connection;
       if (connection?.accepted) {
-        if (this.#status.state !== "draining")
-          connection.say({ case: "drain", value: { deadlineMs: 0, reason: "stopping" } });
+        if (!this.#leaving) connection.say({ case: "drain", value: { deadlineMs: 0, reason: "stopping" } });
         await connection.close(fault, goodbyeMs);
       } else connection?.end(fault);
     }

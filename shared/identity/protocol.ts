@@ -4,5 +4,5 @@ export interface ProtocolWindow {
   readonly max: number;
 }
 
-/** What this version speaks. */
-export const protocolWindow: ProtocolWindow = { min: 3, max: 3 };
+/** What this version speaks: its own and the one before. */
+export const protocolWindow: ProtocolWindow = { min: 2, max: 3 };

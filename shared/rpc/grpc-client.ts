@@ -4,6 +4,7 @@ import { Fault } from "../fault/fault.ts";
 import { systemClock, type Clock } from "../lifetime/clock.ts";
 import { createDial, type ClientSecurity, type Dial } from "./client-credentials.ts";
 import type { Encoded } from "./encoded.ts";
+import { watchForExcessPings } from "./excess-pings.ts";
 import { faultFromGrpc, isGrpcFailure } from "./fault-wire.ts";
 import { createGrpcTransport } from "./grpc-client-call.ts";
 import { identity } from "./grpc-server-call.ts";
@@ -22,6 +23,8 @@ export interface GrpcClientOptions {
   /** Text metadata that goes with every call. */
   readonly metadata?: Readonly<Record<string, string>>;
   readonly clock?: Clock;
+  /** Something on the way ends the connection because it has counted too many pings. */
+  readonly onExcessPings?: () => void;
 }
 
 /**
@@ -72,7 +75,7 @@ export function openGrpcClient(options: GrpcClientOptions): GrpcClient {
     });
   });
   const faultOf = (error: unknown): unknown => toClientFault(error, address, { dial, ended: ended.signal });
-  const texts = options.metadata ?? {};
+  const texts = { ...options.metadata, ...watchForExcessPings(options.onExcessPings, ended.signal) };
   const transport = createGrpcTransport(channel, { faultOf, begin: limitConnect, texts });
   return {
     client: (service) => createClient(service, transport),

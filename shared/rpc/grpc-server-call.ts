@@ -1,4 +1,4 @@
-import type { Http2Session } from "node:http2";
+import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import { Metadata, status, type ServerDuplexStream } from "@grpc/grpc-js";
 import { Fault } from "../fault/fault.ts";
 import type { Clock } from "../lifetime/clock.ts";
@@ -169,8 +169,31 @@ function refusalOf(session: Http2Session): string | undefined {
   return typeof error === "string" ? error : "UNKNOWN";
 }
 
+/** A peer that goes on sending on a stream which has ended is cut off after so long, in milliseconds. */
+const ignoredEndMs = 1000;
+
+/** Resets a stream that its peer does not end as well. */
+async function resetIfIgnored(http2Stream: ServerHttp2Stream | undefined, clock: Clock): Promise<void> {
+  if (!http2Stream || http2Stream.closed) return;
+  const closed = new AbortController();
+  http2Stream.once("close", () => closed.abort());
+  await clock.sleep(ignoredEndMs, { signal: closed.signal }).then(
+    () => http2Stream.close(resetCode),
+    () => undefined,
+  );
+}
+
+/** `CANCEL` of HTTP/2. */
+const resetCode = 8;
+
+/** What a raw stream stands on. */
+export interface RawStreamParts {
+  readonly connection: ServerConnection;
+  readonly clock: Clock;
+}
+
 /** A grpc-js call as a raw stream; it is read from now on and never paused. */
-export function toServerRawStream(call: GrpcCall, connection: ServerConnection): ServerRawStream {
+export function toServerRawStream(call: GrpcCall, { connection, clock }: RawStreamParts): ServerRawStream {
   const metadata = textMetadata(call.metadata);
   const http2Stream = findServerStream(metadata);
   let over = false;
@@ -198,9 +221,10 @@ export function toServerRawStream(call: GrpcCall, connection: ServerConnection):
     end: (fault) => {
       if (fault) failCall(call, fault);
       else call.end();
+      void resetIfIgnored(http2Stream, clock);
     },
     reset: () => {
-      http2Stream?.close(8);
+      http2Stream?.close(resetCode);
     },
   };
 }

@@ -19,6 +19,7 @@ import {
 } from "./grpc-server-call.ts";
 import { numberServerStreams } from "./http2-streams.ts";
 import { connectTimeoutMs, maxEnvelopeBytes } from "./limits.ts";
+import { createNewcomers } from "./newcomers.ts";
 import { isRawMethod, type RawMethod } from "./raw-stream.ts";
 import type { ServedService } from "./service.ts";
 import { methodPath } from "./transport.ts";
@@ -63,9 +64,10 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     credentials === "insecure" ? ServerCredentials.createInsecure() : credentials,
   );
   const sockets = new Sockets(clock, calls);
+  const newcomers = createNewcomers((socket) => injector.injectConnection(socket));
   const listener = createServer((socket) => {
     sockets.add(socket);
-    injector.injectConnection(socket);
+    newcomers(socket);
   });
   const where = whereOf(options.address);
   await listen(listener, where, options.address);
@@ -106,7 +108,7 @@ function registerAll(server: Server, services: readonly ServedService[], to: Reg
       const implemented = implementation[method.localName];
       const handle = (call: GrpcCall): void => {
         to.calls.add(call);
-        if (isRawMethod(implemented)) acceptRaw(call, implemented);
+        if (isRawMethod(implemented)) acceptRaw(call, implemented, to.clock);
         else if (to.dispatcher.find(path)) void answerCall(call, path, to);
         else failCall(call, unknownMethodFault(path));
       };
@@ -116,9 +118,9 @@ function registerAll(server: Server, services: readonly ServedService[], to: Reg
   }
 }
 
-function acceptRaw(call: GrpcCall, method: RawMethod): void {
+function acceptRaw(call: GrpcCall, method: RawMethod, clock: Clock): void {
   const connection = connectionOf(call);
-  if (connection) method.accept(toServerRawStream(call, connection));
+  if (connection) method.accept(toServerRawStream(call, { connection, clock }));
   else call.emit("error", goneStatus);
 }
 

@@ -45,7 +45,8 @@ export function serveStdio(options: StdioServerOptions): StdioServer {
   const begin = ({ number, bytes }: NumberedFrame): void => {
     const frame = readCallerFrame(bytes);
     if (frame.case !== "open") return;
-    if (calls.size >= maxPipeCalls) return writeFrame(output, number, statusFrame(tooManyCallsFault()));
+    if (calls.size >= maxPipeCalls)
+      return writeFrame(output, number, statusFrame(frame.value.callId, tooManyCallsFault()));
     const call = startAnswer(frame.value, {
       write: (written) => writeFrame(output, number, written),
       answer: (arrived) => dispatcher.answer(arrived),
@@ -126,14 +127,16 @@ export function openStdioClient(options: StdioClientOptions): StdioClient {
   const openPort = (): CallPort => {
     lastNumber = (lastNumber + 1) >>> 0;
     const number = lastNumber;
+    const leave = (): void => {
+      listeners.delete(number);
+      writeFrame(output, number, undefined);
+    };
     return {
       write: (frame) => writeFrame(output, number, frame),
       attach: (listener) => void listeners.set(number, listener),
       release: () => void listeners.delete(number),
-      cancel: () => {
-        listeners.delete(number);
-        writeFrame(output, number, undefined);
-      },
+      cancel: leave,
+      refuse: leave,
     };
   };
   const closed = pump(input, ({ number, bytes }) => {

@@ -1,5 +1,6 @@
 /** The promises of `link` that the tests prove: `{ id: "link.some-id", says: "the whole sentence" }`. */
 export const link = [
+// no such promise link.some-id
   {
     id: "link.node-listens-nowhere",
     says: "A linked node and its workers hold no listening TCP or UDP socket, and the gateway needs one port for all nodes.",
@@ -203,5 +204,29 @@ export const link = [
   {
     id: "link.agent-restart-at-most-once",
     says: "After SIGKILL and restart of the node agent a finished `at_most_once` call is answered from the ledger on disk, and one that was running ends with `OUTCOME_UNKNOWN`; neither runs again.",
+  },
+  {
+    id: "link.answers-bound-to-node",
+    says: "A node that answers, cancels or asks about another node's call id, or an old connection that answers a newer one's call, gets `NOT_FOUND`, and the real call's result is unchanged; a `Serve` stream without an accepted hello on its own connection is refused.",
+  },
+  {
+    id: "link.ill-behaved-node",
+    says: "Second answers, answers to unknown calls, a second hello and data after a cancel are dropped and counted; a node that keeps sending a cancelled answer has that stream reset within 1 s, and gateway memory grows by at most 16 MiB, also when it is no grpc-js client and ignores the end of its stream.",
+  },
+  {
+    id: "link.strangers-at-the-port",
+    says: "2,000 connections that stay silent, send random bytes or stop in the handshake for 60 s are each closed within 20 s, and calls to linked nodes stay under five times their usual time.",
+  },
+  {
+    id: "link.drained-node",
+    says: "After `fairlead nodes drain` new calls get `WORKSPACE_ACCESS_UNAVAILABLE` with reason `draining` while running ones finish; at the drain's deadline what still runs ends with `CANCELLED`, `details.reason` = `draining`, and nothing of it runs on the node.",
+  },
+  {
+    id: "link.one-version-back",
+    says: "A node one protocol version behind its gateway, or ahead of it, links, is marked `upgrade` in `nodes ls`, and serves the methods both know under the same policy.",
+  },
+  {
+    id: "link.outside-window",
+    says: "A node two versions off is refused with `VERSION_UNSUPPORTED`, both versions in `details` and a hint that says which side to upgrade, and `nodes ls` shows it with that reason.",
   },
 ] as const;

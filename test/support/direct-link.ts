@@ -1,5 +1,5 @@
 import { create, type DescMethod, type DescService } from "@bufbuild/protobuf";
-import type { LiveLink, Links, Presence } from "../../gateway/link/links.ts";
+import type { LiveLink, Links, NodeFacts, Presence } from "../../gateway/link/links.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createQueue } from "../../shared/flow/queue.ts";
 import { HelloSchema } from "../../shared/gen/fairlead/v1/link_pb.ts";
@@ -98,6 +98,17 @@ class InProcessLinks implements DirectLinks {
       this.#listeners.delete(listen);
       options.signal.removeEventListener("abort", stop);
     }
+  }
+
+  facts(): NodeFacts {
+    return {
+      protocol: 3,
+      upgrade: undefined,
+      installedVersion: "",
+      droppedCount: 0,
+      timedOut: [],
+      drain: undefined,
+    };
   }
 
   async end(nodeId: string): Promise<void> {

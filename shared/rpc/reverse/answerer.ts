@@ -103,7 +103,7 @@ class RunningAnswer implements AnsweredCall {
       onFailed?.(error, this);
       fault = faultFromError(error);
     }
-    this.#write(statusFrame(fault));
+    this.#write(statusFrame(callId, fault));
     this.#silent = true;
     this.#requests.discard();
     onEnded();

@@ -27,12 +27,17 @@ export interface CallPort {
   release(): void;
   /** The call ends before its status: the other side hears why, and the port is given up. */
   cancel(callId: string, fault: Fault): void;
+  /** The other side answered a call that is not this one: it is told so, and the port is given up. */
+  refuse(fault: Fault): void;
 }
 
 /** What a call does with what its port brings. */
 export interface CallListener {
+  readonly callId: string;
   readonly onFrame: (frame: AnswerFrame) => void;
   readonly onLost: (fault: Fault) => void;
+  /** Whoever owns the port ends the call: the other side hears of it. */
+  readonly onCancelled: (fault: Fault) => void;
 }
 
 /** What a call needs beside its port. */
@@ -106,7 +111,12 @@ class CarriedCall {
 
   start(): void {
     const { signal, callId, path, remainingMs, traceparent, idempotencyKey } = this.#outgoing;
-    this.#port.attach({ onFrame: (frame) => this.#onFrame(frame), onLost: (fault) => this.#end(fault) });
+    this.#port.attach({
+      callId,
+      onFrame: (frame) => this.#onFrame(frame),
+      onLost: (fault) => this.#end(fault),
+      onCancelled: (fault) => this.#abandon(fault),
+    });
     if (signal?.aborted) return this.#onAbort();
     signal?.addEventListener("abort", this.#onAbort, { once: true });
     this.#port.write(
@@ -150,6 +160,7 @@ class CarriedCall {
       case "grant":
         return this.#credit.grant(Number(frame.value.bytes), Number(frame.value.window));
       case "status":
+        if (!isOf(frame.value.callId, this.#outgoing.callId)) return this.#refuse(frame.value.callId);
         this.#end(frame.value.fault && fromWireFault(frame.value.fault));
         return this.#port.release();
       case "parked":
@@ -157,6 +168,16 @@ class CarriedCall {
         // A newer peer's frame: not for this version.
         return;
     }
+  }
+
+  #refuse(answeredId: string): void {
+    const { path, callId } = this.#outgoing;
+    this.#port.refuse(notThisCallFault(answeredId));
+    const fault = new Fault("INTERNAL", `${path} was answered with the status of another call`, {
+      details: { callId, reason: "foreign_status" },
+    });
+    this.answers.discard(fault);
+    this.#end(fault);
   }
 
   /** The consumer is done with the answers: when the call still runs, that cancels it. */
@@ -179,6 +200,16 @@ class CarriedCall {
     this.#credit.close(fault ?? new Fault("CANCELLED", "the call has ended"));
     this.answers.close(fault);
   }
+}
+
+/** A status without an id is that of the stream's own call. */
+function isOf(answeredId: string, callId: string): boolean {
+  return answeredId === "" || answeredId === callId;
+}
+
+/** What a peer gets that answers, or asks about, a call that it does not carry. */
+export function notThisCallFault(callId: string): Fault {
+  return new Fault("NOT_FOUND", "no call with that id is carried here", { details: { callId } });
 }
 
 function overCreditFault(path: string): Fault {

@@ -76,9 +76,9 @@ export function parkedFrame(generation: bigint): Encoded {
   return answerFrame({ case: "parked", value: { generation } });
 }
 
-/** How a call ended. */
-export function statusFrame(fault: Fault | undefined): Encoded {
-  return answerFrame({ case: "status", value: fault ? { fault: toWireFault(fault) } : {} });
+/** How the call ended; the id tells it from one that ended on the same stream before. */
+export function statusFrame(callId: string, fault: Fault | undefined): Encoded {
+  return answerFrame({ case: "status", value: { callId, ...(fault ? { fault: toWireFault(fault) } : {}) } });
 }
 
 /** Reads a frame of the caller; `INVALID_ARGUMENT` when it is none. */

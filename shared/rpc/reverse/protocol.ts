@@ -1,13 +1,5 @@
 import { Fault } from "../../fault/fault.ts";
-
-/** A span of protocol versions. */
-export interface ProtocolWindow {
-  readonly min: number;
-  readonly max: number;
-}
-
-/** The versions that this program speaks: its own and the one before. */
-export const protocolWindow: ProtocolWindow = { min: 2, max: 3 };
+import type { ProtocolWindow } from "../../identity/protocol.ts";
 
 /**
  * The highest version that both speak. `VERSION_UNSUPPORTED` with both spans in details and a hint that says which side

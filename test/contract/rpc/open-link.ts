@@ -1,8 +1,10 @@
 import { X509Certificate } from "node:crypto";
+import type { LinkHost, LinksOptions } from "../../../gateway/link/links-options.ts";
 import type { LiveLink } from "../../../gateway/link/links.ts";
-import { startLinks, type LinkHost, type LinksOptions } from "../../../gateway/link/start-links.ts";
+import { startLinks } from "../../../gateway/link/start-links.ts";
 import { startLink, type LinkOptions, type NodeLinkHandle } from "../../../node-agent/link/start-link.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
+import type { Clock } from "../../../shared/lifetime/clock.ts";
 import { startGrpcServer, type GrpcServer } from "../../../shared/rpc/grpc-server.ts";
 import { createServerCredentials } from "../../../shared/rpc/server-credentials.ts";
 import { makeAuthority, type Authority } from "./throwaway-certificates.ts";
@@ -18,6 +20,8 @@ export interface LinkGateway extends AsyncDisposable {
 export type LinkGatewayOptions = Partial<LinksOptions> & {
   readonly authority?: Authority;
   readonly port?: number;
+  /** The clock of the server below the links; the machine's own by default. */
+  readonly serverClock?: Clock;
 };
 
 /** The common name in a certificate of the throw-away authority: the node's id. */
@@ -32,7 +36,12 @@ export async function openLinkGateway(options: LinkGatewayOptions = {}): Promise
   const host = startLinks({ identify: identifyByName, ...options });
   const { credentials } = createServerCredentials(authority.server);
   const address = `127.0.0.1:${options.port ?? 0}`;
-  const server = await startGrpcServer({ services: [host.service], address, credentials });
+  const server = await startGrpcServer({
+    services: [host.service, host.questions],
+    address,
+    credentials,
+    ...(options.serverClock ? { clock: options.serverClock } : {}),
+  });
   return {
     authority,
     server,

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/admin.proto.
  */
 export const file_fairlead_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEigAIKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBEhgKEHJlcXVpcmVfYXBwcm92YWwYBiABKAgSDAoEbm90ZRgHIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VzIogBChlBZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlEgwKBGNvZGUYASABKAkSDwoHY29tbWFuZBgCIAEoCRISCgpleHBpcmVzX21zGAMgASgDEgwKBHVzZXMYBCABKA0SEAoId2FybmluZ3MYBSADKAkSGAoQcmVxdWlyZV9hcHByb3ZhbBgGIAEoCCKVBAoLTm9kZVN1bW1hcnkSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSDQoFc3RhdGUYAyABKAkSEAoIc2luY2VfbXMYBCABKAMSDgoGcmVhc29uGAUgASgJEhEKCW5leHRfc3RlcBgGIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEhEKCWhvc3RfbmFtZRgJIAEoCRI0CgZsYWJlbHMYCiADKAsyJC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeS5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAsgASgJEhIKCndvcmtzcGFjZXMYDCADKAkSDQoFdG9vbHMYDSABKA0SDgoGc2tpbGxzGA4gASgNEh4KFmNlcnRpZmljYXRlX2V4cGlyZXNfbXMYDyABKAMSFAoMbGFzdF9zZWVuX21zGBAgASgDEhEKCXBhaXJlZF9tcxgRIAEoAxISCgpnZW5lcmF0aW9uGBIgASgEEg8KB2FkZHJlc3MYEyABKAkSEwoLY29udGFpbm1lbnQYFCABKAkSMQoIcHJvYmxlbXMYFSADKAsyHy5mYWlybGVhZC52MS5QdWJsaWNhdGlvblByb2JsZW0SDAoEbm90ZRgWIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlMKElB1YmxpY2F0aW9uUHJvYmxlbRIMCgRraW5kGAEgASgJEgwKBG5hbWUYAiABKAkSIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKVAQoVQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEj4KBmxhYmVscxgCIAMoCzIuLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKFkFkbWluTGlzdE5vZGVzUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIjChNBZG1pbkdldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiPgoUQWRtaW5HZXROb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IiYKFkFkbWluUmV2b2tlTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSJSChdBZG1pblJldm9rZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkSDwoHYWxyZWFkeRgCIAEoCCI1ChZBZG1pblJlbmFtZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDQoFYWxpYXMYAiABKAkiQQoXQWRtaW5SZW5hbWVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IhwKGkFkbWluTGlzdEVucm9sbWVudHNSZXF1ZXN0InkKG0FkbWluTGlzdEVucm9sbWVudHNSZXNwb25zZRIvCghyZXF1ZXN0cxgBIAMoCzIdLmZhaXJsZWFkLnYxLkVucm9sbWVudFJlcXVlc3QSKQoHcmVmdXNlZBgCIAMoCzIYLmZhaXJsZWFkLnYxLlJlZnVzZWRKb2luIq0DChBFbnJvbG1lbnRSZXF1ZXN0EgoKAmlkGAEgASgJEhMKC3dpc2hlZF9uYW1lGAIgASgJEhEKCWhvc3RfbmFtZRgDIAEoCRIQCghwbGF0Zm9ybRgEIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAUgASgJEgsKA2tleRgGIAEoCRIPCgdhZGRyZXNzGAcgASgJEhIKCndvcmtzcGFjZXMYCCADKAkSOQoGbGFiZWxzGAkgAygLMikuZmFpcmxlYWQudjEuRW5yb2xtZW50UmVxdWVzdC5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAogASgJEg0KBWFsaWFzGAsgASgJEgwKBG5vdGUYDCABKAkSFwoPY29tcGFyaXNvbl9jb2RlGA0gASgJEhAKCGFza2VkX21zGA4gASgDEg8KB3NlZW5fbXMYDyABKAMSEgoKZXhwaXJlc19tcxgQIAEoAxIRCgljb25uZWN0ZWQYESABKAgSDwoHY29tbWFuZBgSIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIngKC1JlZnVzZWRKb2luEg8KB2FkZHJlc3MYASABKAkSDAoEY29kZRgCIAEoCRIOCgZyZWFzb24YAyABKAkSDQoFY291bnQYBCABKA0SFQoNZmlyc3Rfc2Vlbl9tcxgFIAEoAxIUCgxsYXN0X3NlZW5fbXMYBiABKAMiwAEKHEFkbWluQXBwcm92ZUVucm9sbWVudFJlcXVlc3QSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSRQoGbGFiZWxzGAMgAygLMjUuZmFpcmxlYWQudjEuQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVxdWVzdC5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAQgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEihQEKHUFkbWluQXBwcm92ZUVucm9sbWVudFJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRIPCgdhbHJlYWR5GAIgASgIEhIKCnJlcXVlc3RfaWQYAyABKAkSFwoPY29tcGFyaXNvbl9jb2RlGAQgASgJIikKG0FkbWluUmVqZWN0RW5yb2xtZW50UmVxdWVzdBIKCgJpZBgBIAEoCSJfChxBZG1pblJlamVjdEVucm9sbWVudFJlc3BvbnNlEi4KB3JlcXVlc3QYASABKAsyHS5mYWlybGVhZC52MS5FbnJvbG1lbnRSZXF1ZXN0Eg8KB2FscmVhZHkYAiABKAgimwEKFUFkbWluTGFiZWxOb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJEjgKA3NldBgCIAMoCzIrLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVxdWVzdC5TZXRFbnRyeRIOCgZyZW1vdmUYAyADKAkaKgoIU2V0RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJAChZBZG1pbkxhYmVsTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIyChRBZG1pbk5vdGVOb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJEgwKBG5vdGUYAiABKAkiPwoVQWRtaW5Ob3RlTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSJJChdBZG1pbkNyZWF0ZVRva2VuUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBWFnZW50GAIgASgJEg4KBnR0bF9tcxgDIAEoAyJbCgVUb2tlbhIKCgJpZBgBIAEoCRIPCgdzZXNzaW9uGAIgASgJEg0KBWFnZW50GAMgASgJEhIKCmNyZWF0ZWRfbXMYBCABKAMSEgoKZXhwaXJlc19tcxgFIAEoAyJLChhBZG1pbkNyZWF0ZVRva2VuUmVzcG9uc2USIQoFdG9rZW4YASABKAsyEi5mYWlybGVhZC52MS5Ub2tlbhIMCgR0ZXh0GAIgASgJIhgKFkFkbWluTGlzdFRva2Vuc1JlcXVlc3QiPQoXQWRtaW5MaXN0VG9rZW5zUmVzcG9uc2USIgoGdG9rZW5zGAEgAygLMhIuZmFpcmxlYWQudjEuVG9rZW4iJQoXQWRtaW5SZXZva2VUb2tlblJlcXVlc3QSCgoCaWQYASABKAkiPQoYQWRtaW5SZXZva2VUb2tlblJlc3BvbnNlEiEKBXRva2VuGAEgASgLMhIuZmFpcmxlYWQudjEuVG9rZW4itgEKCEFwcHJvdmFsEgoKAmlkGAEgASgJEg0KBXN0YXRlGAIgASgJEg0KBXRpdGxlGAMgASgJEg4KBmRldGFpbBgEIAEoCRINCgVhZ2VudBgFIAEoCRIPCgdzZXNzaW9uGAYgASgJEgwKBG5vZGUYByABKAkSDAoEcnVsZRgIIAEoCRIQCghhc2tlZF9tcxgJIAEoAxISCgpleHBpcmVzX21zGAogASgDEg4KBmRpZ2VzdBgLIAEoCSIoChlBZG1pbkxpc3RBcHByb3ZhbHNSZXF1ZXN0EgsKA2FsbBgBIAEoCCJGChpBZG1pbkxpc3RBcHByb3ZhbHNSZXNwb25zZRIoCglhcHByb3ZhbHMYASADKAsyFS5mYWlybGVhZC52MS5BcHByb3ZhbCI3ChpBZG1pbkRlY2lkZUFwcHJvdmFsUmVxdWVzdBIKCgJpZBgBIAEoCRINCgVhbGxvdxgCIAEoCCJGChtBZG1pbkRlY2lkZUFwcHJvdmFsUmVzcG9uc2USJwoIYXBwcm92YWwYASABKAsyFS5mYWlybGVhZC52MS5BcHByb3ZhbDLNCwoFQWRtaW4SVAoJR2V0U3RhdHVzEiIuZmFpcmxlYWQudjEuQWRtaW5HZXRTdGF0dXNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5HZXRTdGF0dXNSZXNwb25zZRJdCgxDcmVhdGVJbnZpdGUSJS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QaJi5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlElQKCUxpc3ROb2RlcxIiLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVzcG9uc2USTgoHR2V0Tm9kZRIgLmZhaXJsZWFkLnYxLkFkbWluR2V0Tm9kZVJlcXVlc3QaIS5mYWlybGVhZC52MS5BZG1pbkdldE5vZGVSZXNwb25zZRJXCgpSZXZva2VOb2RlEiMuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VOb2RlUmVxdWVzdBokLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlTm9kZVJlc3BvbnNlElcKClJlbmFtZU5vZGUSIy5mYWlybGVhZC52MS5BZG1pblJlbmFtZU5vZGVSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZW5hbWVOb2RlUmVzcG9uc2USWgoLQ3JlYXRlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRJXCgpMaXN0VG9rZW5zEiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVxdWVzdBokLmZhaXJsZWFkLnYxLkFkbWluTGlzdFRva2Vuc1Jlc3BvbnNlEloKC1Jldm9rZVRva2VuEiQuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VUb2tlblJlcXVlc3QaJS5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVzcG9uc2USYAoNTGlzdEFwcHJvdmFscxImLmZhaXJsZWFkLnYxLkFkbWluTGlzdEFwcHJvdmFsc1JlcXVlc3QaJy5mYWlybGVhZC52MS5BZG1pbkxpc3RBcHByb3ZhbHNSZXNwb25zZRJjCg5MaXN0RW5yb2xtZW50cxInLmZhaXJsZWFkLnYxLkFkbWluTGlzdEVucm9sbWVudHNSZXF1ZXN0GiguZmFpcmxlYWQudjEuQWRtaW5MaXN0RW5yb2xtZW50c1Jlc3BvbnNlEmkKEEFwcHJvdmVFbnJvbG1lbnQSKS5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXF1ZXN0GiouZmFpcmxlYWQudjEuQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVzcG9uc2USZgoPUmVqZWN0RW5yb2xtZW50EiguZmFpcmxlYWQudjEuQWRtaW5SZWplY3RFbnJvbG1lbnRSZXF1ZXN0GikuZmFpcmxlYWQudjEuQWRtaW5SZWplY3RFbnJvbG1lbnRSZXNwb25zZRJUCglMYWJlbE5vZGUSIi5mYWlybGVhZC52MS5BZG1pbkxhYmVsTm9kZVJlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkxhYmVsTm9kZVJlc3BvbnNlElEKCE5vdGVOb2RlEiEuZmFpcmxlYWQudjEuQWRtaW5Ob3RlTm9kZVJlcXVlc3QaIi5mYWlybGVhZC52MS5BZG1pbk5vdGVOb2RlUmVzcG9uc2USYwoORGVjaWRlQXBwcm92YWwSJy5mYWlybGVhZC52MS5BZG1pbkRlY2lkZUFwcHJvdmFsUmVxdWVzdBooLmZhaXJsZWFkLnYxLkFkbWluRGVjaWRlQXBwcm92YWxSZXNwb25zZWIGcHJvdG8z", [file_fairlead_v1_fault]);
+  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEigAIKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBEhgKEHJlcXVpcmVfYXBwcm92YWwYBiABKAgSDAoEbm90ZRgHIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VzIogBChlBZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlEgwKBGNvZGUYASABKAkSDwoHY29tbWFuZBgCIAEoCRISCgpleHBpcmVzX21zGAMgASgDEgwKBHVzZXMYBCABKA0SEAoId2FybmluZ3MYBSADKAkSGAoQcmVxdWlyZV9hcHByb3ZhbBgGIAEoCCK7BAoLTm9kZVN1bW1hcnkSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSDQoFc3RhdGUYAyABKAkSEAoIc2luY2VfbXMYBCABKAMSDgoGcmVhc29uGAUgASgJEhEKCW5leHRfc3RlcBgGIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEhEKCWhvc3RfbmFtZRgJIAEoCRI0CgZsYWJlbHMYCiADKAsyJC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeS5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAsgASgJEhIKCndvcmtzcGFjZXMYDCADKAkSDQoFdG9vbHMYDSABKA0SDgoGc2tpbGxzGA4gASgNEh4KFmNlcnRpZmljYXRlX2V4cGlyZXNfbXMYDyABKAMSFAoMbGFzdF9zZWVuX21zGBAgASgDEhEKCXBhaXJlZF9tcxgRIAEoAxISCgpnZW5lcmF0aW9uGBIgASgEEg8KB2FkZHJlc3MYEyABKAkSEwoLY29udGFpbm1lbnQYFCABKAkSMQoIcHJvYmxlbXMYFSADKAsyHy5mYWlybGVhZC52MS5QdWJsaWNhdGlvblByb2JsZW0SDAoEbm90ZRgWIAEoCRIkCgRsaW5rGCggASgLMhYuZmFpcmxlYWQudjEuTGlua0ZhY3RzGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiuQEKCUxpbmtGYWN0cxIQCghwcm90b2NvbBgBIAEoDRIPCgd1cGdyYWRlGAIgASgJEhkKEWluc3RhbGxlZF92ZXJzaW9uGAMgASgJEhgKEGRyb3BwZWRfbWVzc2FnZXMYBCABKAQSLQoJdGltZWRfb3V0GAUgAygLMhouZmFpcmxlYWQudjEuVGltZWRPdXRDYWxscxIlCgVkcmFpbhgGIAEoCzIWLmZhaXJsZWFkLnYxLk5vZGVEcmFpbiIuCg1UaW1lZE91dENhbGxzEg4KBm1ldGhvZBgBIAEoCRINCgVjb3VudBgCIAEoBCJSCglOb2RlRHJhaW4SEAoIc2luY2VfbXMYASABKAMSEwoLZGVhZGxpbmVfbXMYAiABKAMSEAoIdW50aWxfbXMYAyABKAMSDAoEbm90ZRgEIAEoCSJTChJQdWJsaWNhdGlvblByb2JsZW0SDAoEa2luZBgBIAEoCRIMCgRuYW1lGAIgASgJEiEKBWZhdWx0GAMgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQilQEKFUFkbWluTGlzdE5vZGVzUmVxdWVzdBINCgVzdGF0ZRgBIAEoCRI+CgZsYWJlbHMYAiADKAsyLi5mYWlybGVhZC52MS5BZG1pbkxpc3ROb2Rlc1JlcXVlc3QuTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJBChZBZG1pbkxpc3ROb2Rlc1Jlc3BvbnNlEicKBW5vZGVzGAEgAygLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiIwoTQWRtaW5HZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJIj4KFEFkbWluR2V0Tm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSImChZBZG1pblJldm9rZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiUgoXQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgiawoVQWRtaW5EcmFpbk5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSFgoJd2l0aGluX21zGAIgASgDSACIAQESEAoIdW50aWxfbXMYAyABKAMSDAoEbm90ZRgEIAEoCUIMCgpfd2l0aGluX21zIkAKFkFkbWluRHJhaW5Ob2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IicKF0FkbWluVW5kcmFpbk5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiUwoYQWRtaW5VbmRyYWluTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRIPCgdhbHJlYWR5GAIgASgIIioKGkFkbWluRGlzY29ubmVjdE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiWQobQWRtaW5EaXNjb25uZWN0Tm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRISCgp3YXNfbGlua2VkGAIgASgIIjUKFkFkbWluUmVuYW1lTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVhbGlhcxgCIAEoCSJBChdBZG1pblJlbmFtZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiHAoaQWRtaW5MaXN0RW5yb2xtZW50c1JlcXVlc3QieQobQWRtaW5MaXN0RW5yb2xtZW50c1Jlc3BvbnNlEi8KCHJlcXVlc3RzGAEgAygLMh0uZmFpcmxlYWQudjEuRW5yb2xtZW50UmVxdWVzdBIpCgdyZWZ1c2VkGAIgAygLMhguZmFpcmxlYWQudjEuUmVmdXNlZEpvaW4irQMKEEVucm9sbWVudFJlcXVlc3QSCgoCaWQYASABKAkSEwoLd2lzaGVkX25hbWUYAiABKAkSEQoJaG9zdF9uYW1lGAMgASgJEhAKCHBsYXRmb3JtGAQgASgJEhUKDWFnZW50X3ZlcnNpb24YBSABKAkSCwoDa2V5GAYgASgJEg8KB2FkZHJlc3MYByABKAkSEgoKd29ya3NwYWNlcxgIIAMoCRI5CgZsYWJlbHMYCSADKAsyKS5mYWlybGVhZC52MS5FbnJvbG1lbnRSZXF1ZXN0LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYCiABKAkSDQoFYWxpYXMYCyABKAkSDAoEbm90ZRgMIAEoCRIXCg9jb21wYXJpc29uX2NvZGUYDSABKAkSEAoIYXNrZWRfbXMYDiABKAMSDwoHc2Vlbl9tcxgPIAEoAxISCgpleHBpcmVzX21zGBAgASgDEhEKCWNvbm5lY3RlZBgRIAEoCBIPCgdjb21tYW5kGBIgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEieAoLUmVmdXNlZEpvaW4SDwoHYWRkcmVzcxgBIAEoCRIMCgRjb2RlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRINCgVjb3VudBgEIAEoDRIVCg1maXJzdF9zZWVuX21zGAUgASgDEhQKDGxhc3Rfc2Vlbl9tcxgGIAEoAyLAAQocQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVxdWVzdBIKCgJpZBgBIAEoCRINCgVhbGlhcxgCIAEoCRJFCgZsYWJlbHMYAyADKAsyNS5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXF1ZXN0LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYBCABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKFAQodQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgSEgoKcmVxdWVzdF9pZBgDIAEoCRIXCg9jb21wYXJpc29uX2NvZGUYBCABKAkiKQobQWRtaW5SZWplY3RFbnJvbG1lbnRSZXF1ZXN0EgoKAmlkGAEgASgJIl8KHEFkbWluUmVqZWN0RW5yb2xtZW50UmVzcG9uc2USLgoHcmVxdWVzdBgBIAEoCzIdLmZhaXJsZWFkLnYxLkVucm9sbWVudFJlcXVlc3QSDwoHYWxyZWFkeRgCIAEoCCKbAQoVQWRtaW5MYWJlbE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSOAoDc2V0GAIgAygLMisuZmFpcmxlYWQudjEuQWRtaW5MYWJlbE5vZGVSZXF1ZXN0LlNldEVudHJ5Eg4KBnJlbW92ZRgDIAMoCRoqCghTZXRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkAKFkFkbWluTGFiZWxOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IjIKFEFkbWluTm90ZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDAoEbm90ZRgCIAEoCSI/ChVBZG1pbk5vdGVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IkkKF0FkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFYWdlbnQYAiABKAkSDgoGdHRsX21zGAMgASgDIlsKBVRva2VuEgoKAmlkGAEgASgJEg8KB3Nlc3Npb24YAiABKAkSDQoFYWdlbnQYAyABKAkSEgoKY3JlYXRlZF9tcxgEIAEoAxISCgpleHBpcmVzX21zGAUgASgDIksKGEFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRIhCgV0b2tlbhgBIAEoCzISLmZhaXJsZWFkLnYxLlRva2VuEgwKBHRleHQYAiABKAkiGAoWQWRtaW5MaXN0VG9rZW5zUmVxdWVzdCI9ChdBZG1pbkxpc3RUb2tlbnNSZXNwb25zZRIiCgZ0b2tlbnMYASADKAsyEi5mYWlybGVhZC52MS5Ub2tlbiIlChdBZG1pblJldm9rZVRva2VuUmVxdWVzdBIKCgJpZBgBIAEoCSI9ChhBZG1pblJldm9rZVRva2VuUmVzcG9uc2USIQoFdG9rZW4YASABKAsyEi5mYWlybGVhZC52MS5Ub2tlbiK2AQoIQXBwcm92YWwSCgoCaWQYASABKAkSDQoFc3RhdGUYAiABKAkSDQoFdGl0bGUYAyABKAkSDgoGZGV0YWlsGAQgASgJEg0KBWFnZW50GAUgASgJEg8KB3Nlc3Npb24YBiABKAkSDAoEbm9kZRgHIAEoCRIMCgRydWxlGAggASgJEhAKCGFza2VkX21zGAkgASgDEhIKCmV4cGlyZXNfbXMYCiABKAMSDgoGZGlnZXN0GAsgASgJIigKGUFkbWluTGlzdEFwcHJvdmFsc1JlcXVlc3QSCwoDYWxsGAEgASgIIkYKGkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEigKCWFwcHJvdmFscxgBIAMoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsIjcKGkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJEg0KBWFsbG93GAIgASgIIkYKG0FkbWluRGVjaWRlQXBwcm92YWxSZXNwb25zZRInCghhcHByb3ZhbBgBIAEoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsMuQNCgVBZG1pbhJUCglHZXRTdGF0dXMSIi5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1JlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlEl0KDENyZWF0ZUludml0ZRIlLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBomLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVzcG9uc2USVAoJTGlzdE5vZGVzEiIuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXNwb25zZRJOCgdHZXROb2RlEiAuZmFpcmxlYWQudjEuQWRtaW5HZXROb2RlUmVxdWVzdBohLmZhaXJsZWFkLnYxLkFkbWluR2V0Tm9kZVJlc3BvbnNlElcKClJldm9rZU5vZGUSIy5mYWlybGVhZC52MS5BZG1pblJldm9rZU5vZGVSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USVAoJRHJhaW5Ob2RlEiIuZmFpcmxlYWQudjEuQWRtaW5EcmFpbk5vZGVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5EcmFpbk5vZGVSZXNwb25zZRJaCgtVbmRyYWluTm9kZRIkLmZhaXJsZWFkLnYxLkFkbWluVW5kcmFpbk5vZGVSZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5VbmRyYWluTm9kZVJlc3BvbnNlEmMKDkRpc2Nvbm5lY3ROb2RlEicuZmFpcmxlYWQudjEuQWRtaW5EaXNjb25uZWN0Tm9kZVJlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkRpc2Nvbm5lY3ROb2RlUmVzcG9uc2USVwoKUmVuYW1lTm9kZRIjLmZhaXJsZWFkLnYxLkFkbWluUmVuYW1lTm9kZVJlcXVlc3QaJC5mYWlybGVhZC52MS5BZG1pblJlbmFtZU5vZGVSZXNwb25zZRJaCgtDcmVhdGVUb2tlbhIkLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVUb2tlblJlc3BvbnNlElcKCkxpc3RUb2tlbnMSIy5mYWlybGVhZC52MS5BZG1pbkxpc3RUb2tlbnNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVzcG9uc2USWgoLUmV2b2tlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlVG9rZW5SZXNwb25zZRJgCg1MaXN0QXBwcm92YWxzEiYuZmFpcmxlYWQudjEuQWRtaW5MaXN0QXBwcm92YWxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEmMKDkxpc3RFbnJvbG1lbnRzEicuZmFpcmxlYWQudjEuQWRtaW5MaXN0RW5yb2xtZW50c1JlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkxpc3RFbnJvbG1lbnRzUmVzcG9uc2USaQoQQXBwcm92ZUVucm9sbWVudBIpLmZhaXJsZWFkLnYxLkFkbWluQXBwcm92ZUVucm9sbWVudFJlcXVlc3QaKi5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXNwb25zZRJmCg9SZWplY3RFbnJvbG1lbnQSKC5mYWlybGVhZC52MS5BZG1pblJlamVjdEVucm9sbWVudFJlcXVlc3QaKS5mYWlybGVhZC52MS5BZG1pblJlamVjdEVucm9sbWVudFJlc3BvbnNlElQKCUxhYmVsTm9kZRIiLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVzcG9uc2USUQoITm90ZU5vZGUSIS5mYWlybGVhZC52MS5BZG1pbk5vdGVOb2RlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkFkbWluTm90ZU5vZGVSZXNwb25zZRJjCg5EZWNpZGVBcHByb3ZhbBInLmZhaXJsZWFkLnYxLkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0GiguZmFpcmxlYWQudjEuQWRtaW5EZWNpZGVBcHByb3ZhbFJlc3BvbnNlYgZwcm90bzM", [file_fairlead_v1_fault]);
 
 /**
  * Asks for the gateway's health.
@@ -400,6 +400,13 @@ export type NodeSummary = Message<"fairlead.v1.NodeSummary"> & {
    * @generated from field: string note = 22;
    */
   note: string;
+
+  /**
+   * What the gateway knows of its link.
+   *
+   * @generated from field: fairlead.v1.LinkFacts link = 40;
+   */
+  link?: LinkFacts | undefined;
 };
 
 /**
@@ -408,6 +415,132 @@ export type NodeSummary = Message<"fairlead.v1.NodeSummary"> & {
  */
 export const NodeSummarySchema: GenMessage<NodeSummary> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_admin, 4);
+
+/**
+ * What the gateway knows of a node's link.
+ *
+ * @generated from message fairlead.v1.LinkFacts
+ */
+export type LinkFacts = Message<"fairlead.v1.LinkFacts"> & {
+  /**
+   * The protocol version of the present or last link; 0: none since the gateway started.
+   *
+   * @generated from field: uint32 protocol = 1;
+   */
+  protocol: number;
+
+  /**
+   * The side that is one protocol version behind: `node`, `gateway`; empty: neither.
+   *
+   * @generated from field: string upgrade = 2;
+   */
+  upgrade: string;
+
+  /**
+   * The version that is installed on the machine when another one runs; empty: the same.
+   *
+   * @generated from field: string installed_version = 3;
+   */
+  installedVersion: string;
+
+  /**
+   * Messages of the node that belonged to nothing and were dropped, since the gateway started.
+   *
+   * @generated from field: uint64 dropped_messages = 4;
+   */
+  droppedMessages: bigint;
+
+  /**
+   * Calls that ran out of time, by method, since the gateway started.
+   *
+   * @generated from field: repeated fairlead.v1.TimedOutCalls timed_out = 5;
+   */
+  timedOut: TimedOutCalls[];
+
+  /**
+   * Its drain; not set while it is in service.
+   *
+   * @generated from field: fairlead.v1.NodeDrain drain = 6;
+   */
+  drain?: NodeDrain | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.LinkFacts.
+ * Use `create(LinkFactsSchema)` to create a new message.
+ */
+export const LinkFactsSchema: GenMessage<LinkFacts> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 5);
+
+/**
+ * Calls of one method that ran out of time.
+ *
+ * @generated from message fairlead.v1.TimedOutCalls
+ */
+export type TimedOutCalls = Message<"fairlead.v1.TimedOutCalls"> & {
+  /**
+   * The method: `Files.Stat`.
+   *
+   * @generated from field: string method = 1;
+   */
+  method: string;
+
+  /**
+   * How many.
+   *
+   * @generated from field: uint64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.TimedOutCalls.
+ * Use `create(TimedOutCallsSchema)` to create a new message.
+ */
+export const TimedOutCallsSchema: GenMessage<TimedOutCalls> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 6);
+
+/**
+ * A node that is out of service.
+ *
+ * @generated from message fairlead.v1.NodeDrain
+ */
+export type NodeDrain = Message<"fairlead.v1.NodeDrain"> & {
+  /**
+   * Since when, in milliseconds since 1970.
+   *
+   * @generated from field: int64 since_ms = 1;
+   */
+  sinceMs: bigint;
+
+  /**
+   * When what still runs on it is cancelled, in milliseconds since 1970.
+   *
+   * @generated from field: int64 deadline_ms = 2;
+   */
+  deadlineMs: bigint;
+
+  /**
+   * When it is back in service by itself, in milliseconds since 1970; 0: when an administrator says so.
+   *
+   * @generated from field: int64 until_ms = 3;
+   */
+  untilMs: bigint;
+
+  /**
+   * What the administrator wrote about it.
+   *
+   * @generated from field: string note = 4;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message fairlead.v1.NodeDrain.
+ * Use `create(NodeDrainSchema)` to create a new message.
+ */
+export const NodeDrainSchema: GenMessage<NodeDrain> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 7);
 
 /**
  * A published thing that was refused.
@@ -442,7 +575,7 @@ export type PublicationProblem = Message<"fairlead.v1.PublicationProblem"> & {
  * Use `create(PublicationProblemSchema)` to create a new message.
  */
 export const PublicationProblemSchema: GenMessage<PublicationProblem> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 5);
+  messageDesc(file_fairlead_v1_admin, 8);
 
 /**
  * Which nodes.
@@ -470,7 +603,7 @@ export type AdminListNodesRequest = Message<"fairlead.v1.AdminListNodesRequest">
  * Use `create(AdminListNodesRequestSchema)` to create a new message.
  */
 export const AdminListNodesRequestSchema: GenMessage<AdminListNodesRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 6);
+  messageDesc(file_fairlead_v1_admin, 9);
 
 /**
  * The nodes.
@@ -491,7 +624,7 @@ export type AdminListNodesResponse = Message<"fairlead.v1.AdminListNodesResponse
  * Use `create(AdminListNodesResponseSchema)` to create a new message.
  */
 export const AdminListNodesResponseSchema: GenMessage<AdminListNodesResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 7);
+  messageDesc(file_fairlead_v1_admin, 10);
 
 /**
  * Which node.
@@ -512,7 +645,7 @@ export type AdminGetNodeRequest = Message<"fairlead.v1.AdminGetNodeRequest"> & {
  * Use `create(AdminGetNodeRequestSchema)` to create a new message.
  */
 export const AdminGetNodeRequestSchema: GenMessage<AdminGetNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 8);
+  messageDesc(file_fairlead_v1_admin, 11);
 
 /**
  * The node.
@@ -533,7 +666,7 @@ export type AdminGetNodeResponse = Message<"fairlead.v1.AdminGetNodeResponse"> &
  * Use `create(AdminGetNodeResponseSchema)` to create a new message.
  */
 export const AdminGetNodeResponseSchema: GenMessage<AdminGetNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 9);
+  messageDesc(file_fairlead_v1_admin, 12);
 
 /**
  * Which node to revoke.
@@ -554,7 +687,7 @@ export type AdminRevokeNodeRequest = Message<"fairlead.v1.AdminRevokeNodeRequest
  * Use `create(AdminRevokeNodeRequestSchema)` to create a new message.
  */
 export const AdminRevokeNodeRequestSchema: GenMessage<AdminRevokeNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 10);
+  messageDesc(file_fairlead_v1_admin, 13);
 
 /**
  * It is revoked.
@@ -582,7 +715,168 @@ export type AdminRevokeNodeResponse = Message<"fairlead.v1.AdminRevokeNodeRespon
  * Use `create(AdminRevokeNodeResponseSchema)` to create a new message.
  */
 export const AdminRevokeNodeResponseSchema: GenMessage<AdminRevokeNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 11);
+  messageDesc(file_fairlead_v1_admin, 14);
+
+/**
+ * Which node to take out of service, and how.
+ *
+ * @generated from message fairlead.v1.AdminDrainNodeRequest
+ */
+export type AdminDrainNodeRequest = Message<"fairlead.v1.AdminDrainNodeRequest"> & {
+  /**
+   * Alias, id, or a prefix of the id of at least six characters.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * How long calls that run may go on, in milliseconds; not set: five minutes.
+   *
+   * @generated from field: optional int64 within_ms = 2;
+   */
+  withinMs?: bigint | undefined;
+
+  /**
+   * When it is back in service by itself, in milliseconds since 1970; 0: when an administrator says so.
+   *
+   * @generated from field: int64 until_ms = 3;
+   */
+  untilMs: bigint;
+
+  /**
+   * For people, at most 200 characters.
+   *
+   * @generated from field: string note = 4;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminDrainNodeRequest.
+ * Use `create(AdminDrainNodeRequestSchema)` to create a new message.
+ */
+export const AdminDrainNodeRequestSchema: GenMessage<AdminDrainNodeRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 15);
+
+/**
+ * It takes no new call.
+ *
+ * @generated from message fairlead.v1.AdminDrainNodeResponse
+ */
+export type AdminDrainNodeResponse = Message<"fairlead.v1.AdminDrainNodeResponse"> & {
+  /**
+   * As it is now.
+   *
+   * @generated from field: fairlead.v1.NodeSummary node = 1;
+   */
+  node?: NodeSummary | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminDrainNodeResponse.
+ * Use `create(AdminDrainNodeResponseSchema)` to create a new message.
+ */
+export const AdminDrainNodeResponseSchema: GenMessage<AdminDrainNodeResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 16);
+
+/**
+ * Which node to take back into service.
+ *
+ * @generated from message fairlead.v1.AdminUndrainNodeRequest
+ */
+export type AdminUndrainNodeRequest = Message<"fairlead.v1.AdminUndrainNodeRequest"> & {
+  /**
+   * Alias, id, or a prefix of the id of at least six characters.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminUndrainNodeRequest.
+ * Use `create(AdminUndrainNodeRequestSchema)` to create a new message.
+ */
+export const AdminUndrainNodeRequestSchema: GenMessage<AdminUndrainNodeRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 17);
+
+/**
+ * It takes calls again.
+ *
+ * @generated from message fairlead.v1.AdminUndrainNodeResponse
+ */
+export type AdminUndrainNodeResponse = Message<"fairlead.v1.AdminUndrainNodeResponse"> & {
+  /**
+   * As it is now.
+   *
+   * @generated from field: fairlead.v1.NodeSummary node = 1;
+   */
+  node?: NodeSummary | undefined;
+
+  /**
+   * Whether it was in service before.
+   *
+   * @generated from field: bool already = 2;
+   */
+  already: boolean;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminUndrainNodeResponse.
+ * Use `create(AdminUndrainNodeResponseSchema)` to create a new message.
+ */
+export const AdminUndrainNodeResponseSchema: GenMessage<AdminUndrainNodeResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 18);
+
+/**
+ * Which node's link to end.
+ *
+ * @generated from message fairlead.v1.AdminDisconnectNodeRequest
+ */
+export type AdminDisconnectNodeRequest = Message<"fairlead.v1.AdminDisconnectNodeRequest"> & {
+  /**
+   * Alias, id, or a prefix of the id of at least six characters.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminDisconnectNodeRequest.
+ * Use `create(AdminDisconnectNodeRequestSchema)` to create a new message.
+ */
+export const AdminDisconnectNodeRequestSchema: GenMessage<AdminDisconnectNodeRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 19);
+
+/**
+ * Its link has ended; the node dials again by itself.
+ *
+ * @generated from message fairlead.v1.AdminDisconnectNodeResponse
+ */
+export type AdminDisconnectNodeResponse = Message<"fairlead.v1.AdminDisconnectNodeResponse"> & {
+  /**
+   * As it is now.
+   *
+   * @generated from field: fairlead.v1.NodeSummary node = 1;
+   */
+  node?: NodeSummary | undefined;
+
+  /**
+   * Whether there was a link.
+   *
+   * @generated from field: bool was_linked = 2;
+   */
+  wasLinked: boolean;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminDisconnectNodeResponse.
+ * Use `create(AdminDisconnectNodeResponseSchema)` to create a new message.
+ */
+export const AdminDisconnectNodeResponseSchema: GenMessage<AdminDisconnectNodeResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 20);
 
 /**
  * Which node to rename.
@@ -610,7 +904,7 @@ export type AdminRenameNodeRequest = Message<"fairlead.v1.AdminRenameNodeRequest
  * Use `create(AdminRenameNodeRequestSchema)` to create a new message.
  */
 export const AdminRenameNodeRequestSchema: GenMessage<AdminRenameNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 12);
+  messageDesc(file_fairlead_v1_admin, 21);
 
 /**
  * It is renamed.
@@ -631,7 +925,7 @@ export type AdminRenameNodeResponse = Message<"fairlead.v1.AdminRenameNodeRespon
  * Use `create(AdminRenameNodeResponseSchema)` to create a new message.
  */
 export const AdminRenameNodeResponseSchema: GenMessage<AdminRenameNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 13);
+  messageDesc(file_fairlead_v1_admin, 22);
 
 /**
  * Asks for the machines that wait.
@@ -646,7 +940,7 @@ export type AdminListEnrolmentsRequest = Message<"fairlead.v1.AdminListEnrolment
  * Use `create(AdminListEnrolmentsRequestSchema)` to create a new message.
  */
 export const AdminListEnrolmentsRequestSchema: GenMessage<AdminListEnrolmentsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 14);
+  messageDesc(file_fairlead_v1_admin, 23);
 
 /**
  * What waits, and what was refused.
@@ -674,7 +968,7 @@ export type AdminListEnrolmentsResponse = Message<"fairlead.v1.AdminListEnrolmen
  * Use `create(AdminListEnrolmentsResponseSchema)` to create a new message.
  */
 export const AdminListEnrolmentsResponseSchema: GenMessage<AdminListEnrolmentsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 15);
+  messageDesc(file_fairlead_v1_admin, 24);
 
 /**
  * A machine that asks to be admitted, as its approval covers it.
@@ -814,7 +1108,7 @@ export type EnrolmentRequest = Message<"fairlead.v1.EnrolmentRequest"> & {
  * Use `create(EnrolmentRequestSchema)` to create a new message.
  */
 export const EnrolmentRequestSchema: GenMessage<EnrolmentRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 16);
+  messageDesc(file_fairlead_v1_admin, 25);
 
 /**
  * Joins of one address that were refused for one reason.
@@ -870,7 +1164,7 @@ export type RefusedJoin = Message<"fairlead.v1.RefusedJoin"> & {
  * Use `create(RefusedJoinSchema)` to create a new message.
  */
 export const RefusedJoinSchema: GenMessage<RefusedJoin> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 17);
+  messageDesc(file_fairlead_v1_admin, 26);
 
 /**
  * Which machine to admit, and what it is to be.
@@ -912,7 +1206,7 @@ export type AdminApproveEnrolmentRequest = Message<"fairlead.v1.AdminApproveEnro
  * Use `create(AdminApproveEnrolmentRequestSchema)` to create a new message.
  */
 export const AdminApproveEnrolmentRequestSchema: GenMessage<AdminApproveEnrolmentRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 18);
+  messageDesc(file_fairlead_v1_admin, 27);
 
 /**
  * It is admitted.
@@ -954,7 +1248,7 @@ export type AdminApproveEnrolmentResponse = Message<"fairlead.v1.AdminApproveEnr
  * Use `create(AdminApproveEnrolmentResponseSchema)` to create a new message.
  */
 export const AdminApproveEnrolmentResponseSchema: GenMessage<AdminApproveEnrolmentResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 19);
+  messageDesc(file_fairlead_v1_admin, 28);
 
 /**
  * Which machine to turn away.
@@ -975,7 +1269,7 @@ export type AdminRejectEnrolmentRequest = Message<"fairlead.v1.AdminRejectEnrolm
  * Use `create(AdminRejectEnrolmentRequestSchema)` to create a new message.
  */
 export const AdminRejectEnrolmentRequestSchema: GenMessage<AdminRejectEnrolmentRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 20);
+  messageDesc(file_fairlead_v1_admin, 29);
 
 /**
  * It is turned away.
@@ -1003,7 +1297,7 @@ export type AdminRejectEnrolmentResponse = Message<"fairlead.v1.AdminRejectEnrol
  * Use `create(AdminRejectEnrolmentResponseSchema)` to create a new message.
  */
 export const AdminRejectEnrolmentResponseSchema: GenMessage<AdminRejectEnrolmentResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 21);
+  messageDesc(file_fairlead_v1_admin, 30);
 
 /**
  * Which labels of which node.
@@ -1038,7 +1332,7 @@ export type AdminLabelNodeRequest = Message<"fairlead.v1.AdminLabelNodeRequest">
  * Use `create(AdminLabelNodeRequestSchema)` to create a new message.
  */
 export const AdminLabelNodeRequestSchema: GenMessage<AdminLabelNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 22);
+  messageDesc(file_fairlead_v1_admin, 31);
 
 /**
  * It is labelled.
@@ -1059,7 +1353,7 @@ export type AdminLabelNodeResponse = Message<"fairlead.v1.AdminLabelNodeResponse
  * Use `create(AdminLabelNodeResponseSchema)` to create a new message.
  */
 export const AdminLabelNodeResponseSchema: GenMessage<AdminLabelNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 23);
+  messageDesc(file_fairlead_v1_admin, 32);
 
 /**
  * What to write down about which node.
@@ -1087,7 +1381,7 @@ export type AdminNoteNodeRequest = Message<"fairlead.v1.AdminNoteNodeRequest"> &
  * Use `create(AdminNoteNodeRequestSchema)` to create a new message.
  */
 export const AdminNoteNodeRequestSchema: GenMessage<AdminNoteNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 24);
+  messageDesc(file_fairlead_v1_admin, 33);
 
 /**
  * It is written down.
@@ -1108,7 +1402,7 @@ export type AdminNoteNodeResponse = Message<"fairlead.v1.AdminNoteNodeResponse">
  * Use `create(AdminNoteNodeResponseSchema)` to create a new message.
  */
 export const AdminNoteNodeResponseSchema: GenMessage<AdminNoteNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 25);
+  messageDesc(file_fairlead_v1_admin, 34);
 
 /**
  * What a token opens.
@@ -1143,7 +1437,7 @@ export type AdminCreateTokenRequest = Message<"fairlead.v1.AdminCreateTokenReque
  * Use `create(AdminCreateTokenRequestSchema)` to create a new message.
  */
 export const AdminCreateTokenRequestSchema: GenMessage<AdminCreateTokenRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 26);
+  messageDesc(file_fairlead_v1_admin, 35);
 
 /**
  * A token.
@@ -1192,7 +1486,7 @@ export type Token = Message<"fairlead.v1.Token"> & {
  * Use `create(TokenSchema)` to create a new message.
  */
 export const TokenSchema: GenMessage<Token> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 27);
+  messageDesc(file_fairlead_v1_admin, 36);
 
 /**
  * The new token.
@@ -1220,7 +1514,7 @@ export type AdminCreateTokenResponse = Message<"fairlead.v1.AdminCreateTokenResp
  * Use `create(AdminCreateTokenResponseSchema)` to create a new message.
  */
 export const AdminCreateTokenResponseSchema: GenMessage<AdminCreateTokenResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 28);
+  messageDesc(file_fairlead_v1_admin, 37);
 
 /**
  * Asks for the tokens.
@@ -1235,7 +1529,7 @@ export type AdminListTokensRequest = Message<"fairlead.v1.AdminListTokensRequest
  * Use `create(AdminListTokensRequestSchema)` to create a new message.
  */
 export const AdminListTokensRequestSchema: GenMessage<AdminListTokensRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 29);
+  messageDesc(file_fairlead_v1_admin, 38);
 
 /**
  * The tokens.
@@ -1256,7 +1550,7 @@ export type AdminListTokensResponse = Message<"fairlead.v1.AdminListTokensRespon
  * Use `create(AdminListTokensResponseSchema)` to create a new message.
  */
 export const AdminListTokensResponseSchema: GenMessage<AdminListTokensResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 30);
+  messageDesc(file_fairlead_v1_admin, 39);
 
 /**
  * Which token to end.
@@ -1277,7 +1571,7 @@ export type AdminRevokeTokenRequest = Message<"fairlead.v1.AdminRevokeTokenReque
  * Use `create(AdminRevokeTokenRequestSchema)` to create a new message.
  */
 export const AdminRevokeTokenRequestSchema: GenMessage<AdminRevokeTokenRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 31);
+  messageDesc(file_fairlead_v1_admin, 40);
 
 /**
  * It has ended.
@@ -1298,7 +1592,7 @@ export type AdminRevokeTokenResponse = Message<"fairlead.v1.AdminRevokeTokenResp
  * Use `create(AdminRevokeTokenResponseSchema)` to create a new message.
  */
 export const AdminRevokeTokenResponseSchema: GenMessage<AdminRevokeTokenResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 32);
+  messageDesc(file_fairlead_v1_admin, 41);
 
 /**
  * Something that waits, or waited, for a person.
@@ -1389,7 +1683,7 @@ export type Approval = Message<"fairlead.v1.Approval"> & {
  * Use `create(ApprovalSchema)` to create a new message.
  */
 export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 33);
+  messageDesc(file_fairlead_v1_admin, 42);
 
 /**
  * Asks for the approvals.
@@ -1410,7 +1704,7 @@ export type AdminListApprovalsRequest = Message<"fairlead.v1.AdminListApprovalsR
  * Use `create(AdminListApprovalsRequestSchema)` to create a new message.
  */
 export const AdminListApprovalsRequestSchema: GenMessage<AdminListApprovalsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 34);
+  messageDesc(file_fairlead_v1_admin, 43);
 
 /**
  * The approvals.
@@ -1431,7 +1725,7 @@ export type AdminListApprovalsResponse = Message<"fairlead.v1.AdminListApprovals
  * Use `create(AdminListApprovalsResponseSchema)` to create a new message.
  */
 export const AdminListApprovalsResponseSchema: GenMessage<AdminListApprovalsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 35);
+  messageDesc(file_fairlead_v1_admin, 44);
 
 /**
  * An answer.
@@ -1459,7 +1753,7 @@ export type AdminDecideApprovalRequest = Message<"fairlead.v1.AdminDecideApprova
  * Use `create(AdminDecideApprovalRequestSchema)` to create a new message.
  */
 export const AdminDecideApprovalRequestSchema: GenMessage<AdminDecideApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 36);
+  messageDesc(file_fairlead_v1_admin, 45);
 
 /**
  * It is decided.
@@ -1480,7 +1774,7 @@ export type AdminDecideApprovalResponse = Message<"fairlead.v1.AdminDecideApprov
  * Use `create(AdminDecideApprovalResponseSchema)` to create a new message.
  */
 export const AdminDecideApprovalResponseSchema: GenMessage<AdminDecideApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 37);
+  messageDesc(file_fairlead_v1_admin, 46);
 
 /**
  * The gateway and its fleet.
@@ -1537,6 +1831,36 @@ export const Admin: GenService<{
     methodKind: "unary";
     input: typeof AdminRevokeNodeRequestSchema;
     output: typeof AdminRevokeNodeResponseSchema;
+  },
+  /**
+   * Takes a node out of service: no new call, and what runs ends by a deadline. Kept over restarts.
+   *
+   * @generated from rpc fairlead.v1.Admin.DrainNode
+   */
+  drainNode: {
+    methodKind: "unary";
+    input: typeof AdminDrainNodeRequestSchema;
+    output: typeof AdminDrainNodeResponseSchema;
+  },
+  /**
+   * Takes a node back into service.
+   *
+   * @generated from rpc fairlead.v1.Admin.UndrainNode
+   */
+  undrainNode: {
+    methodKind: "unary";
+    input: typeof AdminUndrainNodeRequestSchema;
+    output: typeof AdminUndrainNodeResponseSchema;
+  },
+  /**
+   * Ends a node's link, with its calls; it dials again by itself.
+   *
+   * @generated from rpc fairlead.v1.Admin.DisconnectNode
+   */
+  disconnectNode: {
+    methodKind: "unary";
+    input: typeof AdminDisconnectNodeRequestSchema;
+    output: typeof AdminDisconnectNodeResponseSchema;
   },
   /**
    * Gives a node another alias.

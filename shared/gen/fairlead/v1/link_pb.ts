@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/link.proto.
  */
 export const file_fairlead_v1_link: GenFile = /*@__PURE__*/
-  fileDesc("ChZmYWlybGVhZC92MS9saW5rLnByb3RvEgtmYWlybGVhZC52MSLXAQoWTm9kZUxpbmtDb250cm9sUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLmZhaXJsZWFkLnYxLkhlbGxvSAASIQoEcG9uZxgCIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIlCgZub3RpY2UYAyABKAsyEy5mYWlybGVhZC52MS5Ob3RpY2VIABIjCgVkcmFpbhgEIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASIQoEcGluZxgFIAEoCzIRLmZhaXJsZWFkLnYxLlBpbmdIAEIGCgRraW5kIsoCChdOb2RlTGlua0NvbnRyb2xSZXNwb25zZRIuCghhY2NlcHRlZBgBIAEoCzIaLmZhaXJsZWFkLnYxLkhlbGxvQWNjZXB0ZWRIABIhCgRwaW5nGAIgASgLMhEuZmFpcmxlYWQudjEuUGluZ0gAEiEKBHBvbmcYAyABKAsyES5mYWlybGVhZC52MS5Qb25nSAASMAoMbW9yZV9zdHJlYW1zGAQgASgLMhguZmFpcmxlYWQudjEuTW9yZVN0cmVhbXNIABIuCgtjYW5jZWxfY2FsbBgFIAEoCzIXLmZhaXJsZWFkLnYxLkNhbmNlbENhbGxIABIjCgVkcmFpbhgGIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASKgoJb3Blbl9idWxrGAcgASgLMhUuZmFpcmxlYWQudjEuT3BlbkJ1bGtIAEIGCgRraW5kIrYCCgVIZWxsbxIUCgxwcm90b2NvbF9taW4YASABKA0SFAoMcHJvdG9jb2xfbWF4GAIgASgNEg8KB2Jvb3RfaWQYAyABKAkSKQoHcHVycG9zZRgEIAEoDjIYLmZhaXJsZWFkLnYxLkxpbmtQdXJwb3NlEhIKCmdlbmVyYXRpb24YBSABKAQSGAoQcnVubmluZ19jYWxsX2lkcxgGIAMoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEgwKBGFyY2gYCSABKAkSEQoJaG9zdF9uYW1lGAogASgJEikKDHB1YmxpY2F0aW9ucxgLIAMoCzITLmZhaXJsZWFkLnYxLk5vdGljZRIPCgdtZXRob2RzGAwgAygJEhEKCWxlZGdlcl9pZBgNIAEoCSKbAQoNSGVsbG9BY2NlcHRlZBISCgpnZW5lcmF0aW9uGAEgASgEEhAKCHByb3RvY29sGAIgASgNEhQKDGhlYXJ0YmVhdF9tcxgDIAEoDRIVCg1kZWFkX2FmdGVyX21zGAQgASgNEg8KB25vZGVfaWQYBSABKAkSDQoFYWxpYXMYBiABKAkSFwoPZ2F0ZXdheV92ZXJzaW9uGAcgASgJIhgKBFBpbmcSEAoIc2VxdWVuY2UYASABKAQiGAoEUG9uZxIQCghzZXF1ZW5jZRgBIAEoBCIdCgtNb3JlU3RyZWFtcxIOCgZ0YXJnZXQYASABKA0iQAoKQ2FuY2VsQ2FsbBIPCgdjYWxsX2lkGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiLAoFRHJhaW4SEwoLZGVhZGxpbmVfbXMYASABKA0SDgoGcmVhc29uGAIgASgJIgoKCE9wZW5CdWxrIloKBk5vdGljZRIxCgtwdWJsaWNhdGlvbhgBIAEoDjIcLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uS2luZBINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkiqwEKFE5vZGVMaW5rU2VydmVSZXF1ZXN0EiUKBnBhcmtlZBgBIAEoCzITLmZhaXJsZWFkLnYxLlBhcmtlZEgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIjCgVncmFudBgDIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SAASJQoGc3RhdHVzGAQgASgLMhMuZmFpcmxlYWQudjEuU3RhdHVzSABCBwoFZnJhbWUiogEKFU5vZGVMaW5rU2VydmVSZXNwb25zZRIhCgRvcGVuGAEgASgLMhEuZmFpcmxlYWQudjEuT3BlbkgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIfCgNlbmQYAyABKAsyEC5mYWlybGVhZC52MS5FbmRIABIjCgVncmFudBgEIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SABCBwoFZnJhbWUiHAoGUGFya2VkEhIKCmdlbmVyYXRpb24YASABKAQiewoET3BlbhIPCgdjYWxsX2lkGAEgASgJEg4KBm1ldGhvZBgCIAEoCRIUCgxyZW1haW5pbmdfbXMYAyABKAQSEwoLdHJhY2VwYXJlbnQYBCABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg4KBmNyZWRpdBgGIAEoBCIFCgNFbmQiJgoFR3JhbnQSDQoFYnl0ZXMYASABKAQSDgoGd2luZG93GAIgASgEIisKBlN0YXR1cxIhCgVmYXVsdBgBIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0IigKFU5vZGVHZXRPdXRjb21lUmVxdWVzdBIPCgdjYWxsX2lkGAEgASgJIncKFk5vZGVHZXRPdXRjb21lUmVzcG9uc2USKAoFc3RhdGUYASABKA4yGS5mYWlybGVhZC52MS5PdXRjb21lU3RhdGUSIQoFZmF1bHQYAiABKAsyEi5mYWlybGVhZC52MS5GYXVsdBIQCghtZXNzYWdlcxgDIAMoDCpcCgtMaW5rUHVycG9zZRIcChhMSU5LX1BVUlBPU0VfVU5TUEVDSUZJRUQQABIYChRMSU5LX1BVUlBPU0VfQ09OVFJPTBABEhUKEUxJTktfUFVSUE9TRV9CVUxLEAIqjQEKD1B1YmxpY2F0aW9uS2luZBIgChxQVUJMSUNBVElPTl9LSU5EX1VOU1BFQ0lGSUVEEAASHwobUFVCTElDQVRJT05fS0lORF9XT1JLU1BBQ0VTEAESGgoWUFVCTElDQVRJT05fS0lORF9UT09MUxACEhsKF1BVQkxJQ0FUSU9OX0tJTkRfU0tJTExTEAMqfAoMT3V0Y29tZVN0YXRlEh0KGU9VVENPTUVfU1RBVEVfVU5TUEVDSUZJRUQQABIZChVPVVRDT01FX1NUQVRFX1VOS05PV04QARIZChVPVVRDT01FX1NUQVRFX1JVTk5JTkcQAhIXChNPVVRDT01FX1NUQVRFX0VOREVEEAMyuAEKCE5vZGVMaW5rElgKB0NvbnRyb2wSIy5mYWlybGVhZC52MS5Ob2RlTGlua0NvbnRyb2xSZXF1ZXN0GiQuZmFpcmxlYWQudjEuTm9kZUxpbmtDb250cm9sUmVzcG9uc2UoATABElIKBVNlcnZlEiEuZmFpcmxlYWQudjEuTm9kZUxpbmtTZXJ2ZVJlcXVlc3QaIi5mYWlybGVhZC52MS5Ob2RlTGlua1NlcnZlUmVzcG9uc2UoATABMmMKBE5vZGUSWwoKR2V0T3V0Y29tZRIiLmZhaXJsZWFkLnYxLk5vZGVHZXRPdXRjb21lUmVxdWVzdBojLmZhaXJsZWFkLnYxLk5vZGVHZXRPdXRjb21lUmVzcG9uc2UiBKi7GAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChZmYWlybGVhZC92MS9saW5rLnByb3RvEgtmYWlybGVhZC52MSKEAgoWTm9kZUxpbmtDb250cm9sUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLmZhaXJsZWFkLnYxLkhlbGxvSAASIQoEcG9uZxgCIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIlCgZub3RpY2UYAyABKAsyEy5mYWlybGVhZC52MS5Ob3RpY2VIABIjCgVkcmFpbhgEIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASIQoEcGluZxgFIAEoCzIRLmZhaXJsZWFkLnYxLlBpbmdIABIrCglpbnN0YWxsZWQYFCABKAsyFi5mYWlybGVhZC52MS5JbnN0YWxsZWRIAEIGCgRraW5kIu0CChdOb2RlTGlua0NvbnRyb2xSZXNwb25zZRIuCghhY2NlcHRlZBgBIAEoCzIaLmZhaXJsZWFkLnYxLkhlbGxvQWNjZXB0ZWRIABIhCgRwaW5nGAIgASgLMhEuZmFpcmxlYWQudjEuUGluZ0gAEiEKBHBvbmcYAyABKAsyES5mYWlybGVhZC52MS5Qb25nSAASMAoMbW9yZV9zdHJlYW1zGAQgASgLMhguZmFpcmxlYWQudjEuTW9yZVN0cmVhbXNIABIuCgtjYW5jZWxfY2FsbBgFIAEoCzIXLmZhaXJsZWFkLnYxLkNhbmNlbENhbGxIABIjCgVkcmFpbhgGIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASKgoJb3Blbl9idWxrGAcgASgLMhUuZmFpcmxlYWQudjEuT3BlbkJ1bGtIABIhCgRkdXR5GBQgASgLMhEuZmFpcmxlYWQudjEuRHV0eUgAQgYKBGtpbmQi8AIKBUhlbGxvEhQKDHByb3RvY29sX21pbhgBIAEoDRIUCgxwcm90b2NvbF9tYXgYAiABKA0SDwoHYm9vdF9pZBgDIAEoCRIpCgdwdXJwb3NlGAQgASgOMhguZmFpcmxlYWQudjEuTGlua1B1cnBvc2USEgoKZ2VuZXJhdGlvbhgFIAEoBBIYChBydW5uaW5nX2NhbGxfaWRzGAYgAygJEhUKDWFnZW50X3ZlcnNpb24YByABKAkSEAoIcGxhdGZvcm0YCCABKAkSDAoEYXJjaBgJIAEoCRIRCglob3N0X25hbWUYCiABKAkSKQoMcHVibGljYXRpb25zGAsgAygLMhMuZmFpcmxlYWQudjEuTm90aWNlEg8KB21ldGhvZHMYDCADKAkSEQoJbGVkZ2VyX2lkGA0gASgJEhkKEWluc3RhbGxlZF92ZXJzaW9uGBQgASgJEh0KFWhlYXJ0YmVhdF9hdF9sZWFzdF9tcxgVIAEoDSLRAQoNSGVsbG9BY2NlcHRlZBISCgpnZW5lcmF0aW9uGAEgASgEEhAKCHByb3RvY29sGAIgASgNEhQKDGhlYXJ0YmVhdF9tcxgDIAEoDRIVCg1kZWFkX2FmdGVyX21zGAQgASgNEg8KB25vZGVfaWQYBSABKAkSDQoFYWxpYXMYBiABKAkSFwoPZ2F0ZXdheV92ZXJzaW9uGAcgASgJEhMKC293bmVyX2Vwb2NoGBQgASgEEh8KBGR1dHkYFSABKAsyES5mYWlybGVhZC52MS5EdXR5IhwKCUluc3RhbGxlZBIPCgd2ZXJzaW9uGAEgASgJIkwKBER1dHkSDwoHZHJhaW5lZBgBIAEoCBITCgtkZWFkbGluZV9tcxgCIAEoBBIQCgh1bnRpbF9tcxgDIAEoBBIMCgRub3RlGAQgASgJIhgKBFBpbmcSEAoIc2VxdWVuY2UYASABKAQiGAoEUG9uZxIQCghzZXF1ZW5jZRgBIAEoBCIdCgtNb3JlU3RyZWFtcxIOCgZ0YXJnZXQYASABKA0iQAoKQ2FuY2VsQ2FsbBIPCgdjYWxsX2lkGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiLAoFRHJhaW4SEwoLZGVhZGxpbmVfbXMYASABKA0SDgoGcmVhc29uGAIgASgJIgoKCE9wZW5CdWxrIloKBk5vdGljZRIxCgtwdWJsaWNhdGlvbhgBIAEoDjIcLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uS2luZBINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkiqwEKFE5vZGVMaW5rU2VydmVSZXF1ZXN0EiUKBnBhcmtlZBgBIAEoCzITLmZhaXJsZWFkLnYxLlBhcmtlZEgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIjCgVncmFudBgDIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SAASJQoGc3RhdHVzGAQgASgLMhMuZmFpcmxlYWQudjEuU3RhdHVzSABCBwoFZnJhbWUiogEKFU5vZGVMaW5rU2VydmVSZXNwb25zZRIhCgRvcGVuGAEgASgLMhEuZmFpcmxlYWQudjEuT3BlbkgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIfCgNlbmQYAyABKAsyEC5mYWlybGVhZC52MS5FbmRIABIjCgVncmFudBgEIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SABCBwoFZnJhbWUiHAoGUGFya2VkEhIKCmdlbmVyYXRpb24YASABKAQiewoET3BlbhIPCgdjYWxsX2lkGAEgASgJEg4KBm1ldGhvZBgCIAEoCRIUCgxyZW1haW5pbmdfbXMYAyABKAQSEwoLdHJhY2VwYXJlbnQYBCABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg4KBmNyZWRpdBgGIAEoBCIFCgNFbmQiJgoFR3JhbnQSDQoFYnl0ZXMYASABKAQSDgoGd2luZG93GAIgASgEIjwKBlN0YXR1cxIhCgVmYXVsdBgBIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0Eg8KB2NhbGxfaWQYAiABKAkiKAoVTm9kZUdldE91dGNvbWVSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAkidwoWTm9kZUdldE91dGNvbWVSZXNwb25zZRIoCgVzdGF0ZRgBIAEoDjIZLmZhaXJsZWFkLnYxLk91dGNvbWVTdGF0ZRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0EhAKCG1lc3NhZ2VzGAMgAygMKlwKC0xpbmtQdXJwb3NlEhwKGExJTktfUFVSUE9TRV9VTlNQRUNJRklFRBAAEhgKFExJTktfUFVSUE9TRV9DT05UUk9MEAESFQoRTElOS19QVVJQT1NFX0JVTEsQAiqNAQoPUHVibGljYXRpb25LaW5kEiAKHFBVQkxJQ0FUSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIfChtQVUJMSUNBVElPTl9LSU5EX1dPUktTUEFDRVMQARIaChZQVUJMSUNBVElPTl9LSU5EX1RPT0xTEAISGwoXUFVCTElDQVRJT05fS0lORF9TS0lMTFMQAyp8CgxPdXRjb21lU3RhdGUSHQoZT1VUQ09NRV9TVEFURV9VTlNQRUNJRklFRBAAEhkKFU9VVENPTUVfU1RBVEVfVU5LTk9XThABEhkKFU9VVENPTUVfU1RBVEVfUlVOTklORxACEhcKE09VVENPTUVfU1RBVEVfRU5ERUQQAzK4AQoITm9kZUxpbmsSWAoHQ29udHJvbBIjLmZhaXJsZWFkLnYxLk5vZGVMaW5rQ29udHJvbFJlcXVlc3QaJC5mYWlybGVhZC52MS5Ob2RlTGlua0NvbnRyb2xSZXNwb25zZSgBMAESUgoFU2VydmUSIS5mYWlybGVhZC52MS5Ob2RlTGlua1NlcnZlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLk5vZGVMaW5rU2VydmVSZXNwb25zZSgBMAEyYwoETm9kZRJbCgpHZXRPdXRjb21lEiIuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXNwb25zZSIEqLsYAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * A message from the node on the control stream.
@@ -68,6 +68,14 @@ export type NodeLinkControlRequest = Message<"fairlead.v1.NodeLinkControlRequest
      */
     value: Ping;
     case: "ping";
+  } | {
+    /**
+     * Another version of the agent was installed; the one that runs goes on until it is restarted.
+     *
+     * @generated from field: fairlead.v1.Installed installed = 20;
+     */
+    value: Installed;
+    case: "installed";
   } | { case: undefined; value?: undefined };
 };
 
@@ -145,6 +153,14 @@ export type NodeLinkControlResponse = Message<"fairlead.v1.NodeLinkControlRespon
      */
     value: OpenBulk;
     case: "openBulk";
+  } | {
+    /**
+     * The administrator took the node out of service, or back.
+     *
+     * @generated from field: fairlead.v1.Duty duty = 20;
+     */
+    value: Duty;
+    case: "duty";
   } | { case: undefined; value?: undefined };
 };
 
@@ -251,6 +267,20 @@ export type Hello = Message<"fairlead.v1.Hello"> & {
    * @generated from field: string ledger_id = 13;
    */
   ledgerId: string;
+
+  /**
+   * The version of the agent that is installed, which runs after its next start; empty when it is `agent_version`.
+   *
+   * @generated from field: string installed_version = 20;
+   */
+  installedVersion: string;
+
+  /**
+   * The shortest interval of the heartbeat that the way to the gateway bears, in milliseconds; 0: any.
+   *
+   * @generated from field: uint32 heartbeat_at_least_ms = 21;
+   */
+  heartbeatAtLeastMs: number;
 };
 
 /**
@@ -314,6 +344,21 @@ export type HelloAccepted = Message<"fairlead.v1.HelloAccepted"> & {
    * @generated from field: string gateway_version = 7;
    */
   gatewayVersion: string;
+
+  /**
+   * The epoch under which the gateway owns the node. A node refuses one that is lower than the highest it has accepted;
+   * 0: the gateway claims none.
+   *
+   * @generated from field: uint64 owner_epoch = 20;
+   */
+  ownerEpoch: bigint;
+
+  /**
+   * Whether the node is in service; not set: it is.
+   *
+   * @generated from field: fairlead.v1.Duty duty = 21;
+   */
+  duty?: Duty | undefined;
 };
 
 /**
@@ -322,6 +367,69 @@ export type HelloAccepted = Message<"fairlead.v1.HelloAccepted"> & {
  */
 export const HelloAcceptedSchema: GenMessage<HelloAccepted> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_link, 3);
+
+/**
+ * Another version of the agent was installed on the machine.
+ *
+ * @generated from message fairlead.v1.Installed
+ */
+export type Installed = Message<"fairlead.v1.Installed"> & {
+  /**
+   * The installed version; empty when it is the running one again.
+   *
+   * @generated from field: string version = 1;
+   */
+  version: string;
+};
+
+/**
+ * Describes the message fairlead.v1.Installed.
+ * Use `create(InstalledSchema)` to create a new message.
+ */
+export const InstalledSchema: GenMessage<Installed> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_link, 4);
+
+/**
+ * Whether the node is in service.
+ *
+ * @generated from message fairlead.v1.Duty
+ */
+export type Duty = Message<"fairlead.v1.Duty"> & {
+  /**
+   * Whether it is drained: its calls are refused until an administrator takes it back into service.
+   *
+   * @generated from field: bool drained = 1;
+   */
+  drained: boolean;
+
+  /**
+   * What still runs on it after so many milliseconds is cancelled.
+   *
+   * @generated from field: uint64 deadline_ms = 2;
+   */
+  deadlineMs: bigint;
+
+  /**
+   * When it is back in service by itself, in milliseconds since 1970; 0: when an administrator says so.
+   *
+   * @generated from field: uint64 until_ms = 3;
+   */
+  untilMs: bigint;
+
+  /**
+   * What the administrator wrote about it.
+   *
+   * @generated from field: string note = 4;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message fairlead.v1.Duty.
+ * Use `create(DutySchema)` to create a new message.
+ */
+export const DutySchema: GenMessage<Duty> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_link, 5);
 
 /**
  * A sign of life.
@@ -342,7 +450,7 @@ export type Ping = Message<"fairlead.v1.Ping"> & {
  * Use `create(PingSchema)` to create a new message.
  */
 export const PingSchema: GenMessage<Ping> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 4);
+  messageDesc(file_fairlead_v1_link, 6);
 
 /**
  * The answer to a ping.
@@ -363,7 +471,7 @@ export type Pong = Message<"fairlead.v1.Pong"> & {
  * Use `create(PongSchema)` to create a new message.
  */
 export const PongSchema: GenMessage<Pong> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 5);
+  messageDesc(file_fairlead_v1_link, 7);
 
 /**
  * Opens more parked streams.
@@ -384,7 +492,7 @@ export type MoreStreams = Message<"fairlead.v1.MoreStreams"> & {
  * Use `create(MoreStreamsSchema)` to create a new message.
  */
 export const MoreStreamsSchema: GenMessage<MoreStreams> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 6);
+  messageDesc(file_fairlead_v1_link, 8);
 
 /**
  * Stops the work of one call.
@@ -412,7 +520,7 @@ export type CancelCall = Message<"fairlead.v1.CancelCall"> & {
  * Use `create(CancelCallSchema)` to create a new message.
  */
 export const CancelCallSchema: GenMessage<CancelCall> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 7);
+  messageDesc(file_fairlead_v1_link, 9);
 
 /**
  * One side leaves on purpose.
@@ -440,7 +548,7 @@ export type Drain = Message<"fairlead.v1.Drain"> & {
  * Use `create(DrainSchema)` to create a new message.
  */
 export const DrainSchema: GenMessage<Drain> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 8);
+  messageDesc(file_fairlead_v1_link, 10);
 
 /**
  * Asks for the bulk connection.
@@ -455,7 +563,7 @@ export type OpenBulk = Message<"fairlead.v1.OpenBulk"> & {
  * Use `create(OpenBulkSchema)` to create a new message.
  */
 export const OpenBulkSchema: GenMessage<OpenBulk> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 9);
+  messageDesc(file_fairlead_v1_link, 11);
 
 /**
  * Says that a publication has another content now; whoever wants it asks with a call.
@@ -490,7 +598,7 @@ export type Notice = Message<"fairlead.v1.Notice"> & {
  * Use `create(NoticeSchema)` to create a new message.
  */
 export const NoticeSchema: GenMessage<Notice> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 10);
+  messageDesc(file_fairlead_v1_link, 12);
 
 /**
  * A frame from the node on a parked stream.
@@ -543,7 +651,7 @@ export type NodeLinkServeRequest = Message<"fairlead.v1.NodeLinkServeRequest"> &
  * Use `create(NodeLinkServeRequestSchema)` to create a new message.
  */
 export const NodeLinkServeRequestSchema: GenMessage<NodeLinkServeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 11);
+  messageDesc(file_fairlead_v1_link, 13);
 
 /**
  * A frame from the gateway on a parked stream.
@@ -596,7 +704,7 @@ export type NodeLinkServeResponse = Message<"fairlead.v1.NodeLinkServeResponse">
  * Use `create(NodeLinkServeResponseSchema)` to create a new message.
  */
 export const NodeLinkServeResponseSchema: GenMessage<NodeLinkServeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 12);
+  messageDesc(file_fairlead_v1_link, 14);
 
 /**
  * A free stream.
@@ -617,7 +725,7 @@ export type Parked = Message<"fairlead.v1.Parked"> & {
  * Use `create(ParkedSchema)` to create a new message.
  */
 export const ParkedSchema: GenMessage<Parked> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 13);
+  messageDesc(file_fairlead_v1_link, 15);
 
 /**
  * Begins a call.
@@ -673,7 +781,7 @@ export type Open = Message<"fairlead.v1.Open"> & {
  * Use `create(OpenSchema)` to create a new message.
  */
 export const OpenSchema: GenMessage<Open> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 14);
+  messageDesc(file_fairlead_v1_link, 16);
 
 /**
  * The end of the request's messages.
@@ -688,7 +796,7 @@ export type End = Message<"fairlead.v1.End"> & {
  * Use `create(EndSchema)` to create a new message.
  */
 export const EndSchema: GenMessage<End> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 15);
+  messageDesc(file_fairlead_v1_link, 17);
 
 /**
  * More credit.
@@ -716,7 +824,7 @@ export type Grant = Message<"fairlead.v1.Grant"> & {
  * Use `create(GrantSchema)` to create a new message.
  */
 export const GrantSchema: GenMessage<Grant> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 16);
+  messageDesc(file_fairlead_v1_link, 18);
 
 /**
  * How a call ended.
@@ -730,6 +838,13 @@ export type Status = Message<"fairlead.v1.Status"> & {
    * @generated from field: fairlead.v1.Fault fault = 1;
    */
   fault?: Fault | undefined;
+
+  /**
+   * The call that has ended; empty: the one that the stream carries. Any other call ends the stream with `NOT_FOUND`.
+   *
+   * @generated from field: string call_id = 2;
+   */
+  callId: string;
 };
 
 /**
@@ -737,7 +852,7 @@ export type Status = Message<"fairlead.v1.Status"> & {
  * Use `create(StatusSchema)` to create a new message.
  */
 export const StatusSchema: GenMessage<Status> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 17);
+  messageDesc(file_fairlead_v1_link, 19);
 
 /**
  * Asks how a call ended.
@@ -758,7 +873,7 @@ export type NodeGetOutcomeRequest = Message<"fairlead.v1.NodeGetOutcomeRequest">
  * Use `create(NodeGetOutcomeRequestSchema)` to create a new message.
  */
 export const NodeGetOutcomeRequestSchema: GenMessage<NodeGetOutcomeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 18);
+  messageDesc(file_fairlead_v1_link, 20);
 
 /**
  * How a call ended.
@@ -793,7 +908,7 @@ export type NodeGetOutcomeResponse = Message<"fairlead.v1.NodeGetOutcomeResponse
  * Use `create(NodeGetOutcomeResponseSchema)` to create a new message.
  */
 export const NodeGetOutcomeResponseSchema: GenMessage<NodeGetOutcomeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 19);
+  messageDesc(file_fairlead_v1_link, 21);
 
 /**
  * What a connection is for.
@@ -964,13 +1079,13 @@ export const NodeLink: GenService<{
   serviceDesc(file_fairlead_v1_link, 0);
 
 /**
- * Served by every node about itself.
+ * Served by every node about itself. Gateways serve `GetOutcome` to nodes: whether somebody waits for a call of theirs.
  *
  * @generated from service fairlead.v1.Node
  */
 export const Node: GenService<{
   /**
-   * How a call ended, by its id, from the node's ledger.
+   * How a call ended, by its id, from the node's ledger. `NOT_FOUND` from a gateway that carries no such call of the node.
    *
    * @generated from rpc fairlead.v1.Node.GetOutcome
    */

@@ -1,0 +1,49 @@
+import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { ServedService } from "../../shared/rpc/service.ts";
+import type { AdmissionSettings } from "./admission.ts";
+import type { HeartbeatSettings } from "./heartbeat.ts";
+import type { Links, NodeDrain, Presence, PublicationReader } from "./links.ts";
+
+/** Bytes that the calls of all links may have in flight, each way. */
+export const gatewayBudgetBytes: number = 1024 * 1024 * 1024;
+
+/** Who a node is, as its certificate says. */
+export interface NodeIdentity {
+  readonly nodeId: string;
+  readonly alias: string;
+}
+
+/** What `startLinks` takes. */
+export interface LinksOptions {
+  /** Whose certificate it is (DER); throws `UNAUTHENTICATED`, `IDENTITY_REVOKED` or `IDENTITY_UNKNOWN`. */
+  readonly identify: (certificate: Uint8Array) => Promise<NodeIdentity>;
+  /** What reads publications; more may be added later. */
+  readonly readers?: readonly PublicationReader[];
+  /** Where nodes stood before this process began. */
+  readonly recalled?: ReadonlyMap<string, Presence>;
+  /** The generation of a node's next link; must rise, also over restarts. The time in milliseconds by default. */
+  readonly nextGeneration?: (nodeId: string) => Promise<number> | number;
+  readonly heartbeat?: HeartbeatSettings;
+  readonly admission?: AdmissionSettings;
+  readonly gatewayVersion?: string;
+  /** The epoch under which this gateway owns its nodes; 0, none, by default. */
+  readonly ownerEpoch?: bigint;
+  readonly clock?: Clock;
+  /** Hears what went wrong without a caller; for the log. */
+  readonly onFault?: (error: unknown, about: string) => void;
+}
+
+/** The links of a gateway, with the service that nodes dial. */
+export interface LinkHost extends AsyncDisposable {
+  /** `NodeLink`, for the gateway's TLS port. */
+  readonly service: ServedService;
+  /** What nodes may ask about their own calls, for the same port. */
+  readonly questions: ServedService;
+  readonly links: Links;
+  /** Adds a reader of publications; what live nodes publish is read at once. */
+  addReader(reader: PublicationReader): void;
+  /** Takes a node out of service, or back with `undefined`; whoever calls keeps it over restarts. */
+  setDrain(nodeId: string, drain: NodeDrain | undefined): void;
+  /** Tells every node that the gateway leaves; no new call is dispatched. */
+  drain(options: { readonly deadlineMs: number; readonly reason: string }): void;
+}
