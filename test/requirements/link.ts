@@ -1,6 +1,6 @@
 /** The promises of `link` that the tests prove: `{ id: "link.some-id", says: "the whole sentence" }`. */
 export const link = [
-// no such promise link.some-id
+  // no such promise link.some-id
   {
     id: "link.node-listens-nowhere",
     says: "A linked node and its workers hold no listening TCP or UDP socket, and the gateway needs one port for all nodes.",

@@ -100,7 +100,7 @@ test(
     await expect.poll(async () => (await node.cli(["node", "status"])).exitCode, soon).toBe(0);
     expect(await gateway.json(["nodes", "undrain", "devbox"])).toMatchObject({ already: true });
 
-    const until = new Date(Date.now() + 4000).toISOString();
+    const until = new Date(Date.now() + 6000).toISOString();
     await gateway.json(["nodes", "drain", "devbox", "--until", until]);
     expect(await stateOf()).toBe("draining");
     await expect.poll(stateOf, soon).toBe("online");

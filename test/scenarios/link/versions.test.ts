@@ -57,7 +57,7 @@ proves(
       const stat = await gateway.json(["files", "stat", `${alias}:/app/a.txt`]);
       expect(JSON.stringify(stat)).toContain("a.txt");
       const board = await gateway.cli(["nodes", "call", alias, "board"]);
-      expect(board.stdout).toContain("told by the recorded node");
+      expect(board.stdout + board.stderr).toContain("told by the recorded node");
       // Policy is the same: what a node that may only be read from publishes to be run never reaches it.
       const calls = node.called.length;
       const wipe = await gateway.cli(["nodes", "call", alias, "wipe", "--json"]);
