@@ -198,6 +198,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
       clock,
       limits: settings.limits,
       log: log.child({ room: "pairing" }),
+      record: (db, entry) => audit.record(db, entry),
       onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),
     }),
   );

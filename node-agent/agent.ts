@@ -27,6 +27,8 @@ export interface AgentDeps {
   readonly log: Log;
   /** The program's version. */
   readonly version: string;
+  /** What the machine calls itself, for people; its host name by default. */
+  readonly hostName?: string;
   /** Reads the configuration again, after its file has changed. */
   readonly readSettings: () => Promise<NodeSettings>;
   /** This program's own environment, of which commands and workers get a little. */

@@ -52,7 +52,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     loadTls: () => dialTls(identity, deps.clock),
     services,
     publications: board,
-    agentVersion: deps.version,
+    ...toldBy(deps),
     ownerEpoch: createOwnerEpoch(path.join(dir, "owner-epoch.json"), identity.nodeId),
     ledgerFile: path.join(dir, "ledger.db"),
     clock: deps.clock,
@@ -102,6 +102,14 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     closed: link.closed,
     setConfigProblem: (message) => status.setProblem(message),
   };
+}
+
+/** What a link says of this program and its machine. */
+function toldBy({ version, hostName }: AgentLinkParts["deps"]): {
+  readonly agentVersion: string;
+  readonly hostName?: string;
+} {
+  return { agentVersion: version, ...(hostName === undefined ? {} : { hostName }) };
 }
 
 interface FollowOptions {

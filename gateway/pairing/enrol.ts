@@ -24,6 +24,7 @@ import { issueNodeCertificate, type IssuedCertificate } from "./issue.ts";
 import { toNodeRecord } from "./node-rows.ts";
 import { revokedFault } from "./nodes-repository.ts";
 import type { NodeRecord } from "./nodes.ts";
+import { admittedAs, type RecordChange } from "./record-change.ts";
 import type { RefusedJoins } from "./refused-joins.ts";
 import { toReportedText } from "./reported-text.ts";
 import type { CallSource } from "./source-address.ts";
@@ -43,6 +44,7 @@ export interface EnrolDeps {
   readonly refused: RefusedJoins;
   readonly limits: EnrolmentLimits;
   readonly log: Log;
+  readonly record: RecordChange;
 }
 
 /** A node with the certificate that it was just given. */
@@ -95,7 +97,9 @@ async function enrolMachine(
     const now = deps.clock.now();
     // Signed before the transaction, which so never waits; what loses the race for the code is thrown away.
     const issued = await issueNodeCertificate(deps.authority, { id: nodeId, publicKey: key.publicKey, now });
-    const node = await deps.store.transaction((db) => admit(db, { request, key, nodeId, issued, now }));
+    const node = await deps.store.transaction((db) =>
+      admit(db, { request, key, nodeId, issued, now, call, record: deps.record }),
+    );
     if (node) return { node, certificate: issued.der };
   }
   throw new Fault("CONFLICT", "this machine is being enrolled by other calls", { retryable: true });
@@ -182,6 +186,8 @@ interface Admission {
   readonly nodeId: string;
   readonly issued: IssuedCertificate;
   readonly now: number;
+  readonly call: EnrolCall;
+  readonly record: RecordChange;
 }
 
 /** The node, or undefined when things changed meanwhile and have to be looked at again. */
@@ -219,6 +225,17 @@ async function admit(db: StoreTransaction, admission: Admission): Promise<NodeRe
         certificate_expires_at: issued.expiresAt,
       });
   await closeAsAdmitted(db, { id: node.id, keyDigest: key.digest }, now);
+  if (known?.code_id !== code.id) {
+    await admission.record(db, {
+      actor: `node:${node.id}`,
+      address: admission.call.from.address,
+      action: "nodes.enrol",
+      target: `node:${node.id}`,
+      outcome: "ok",
+      after: admittedAs(node),
+      nodeId: node.id,
+    });
+  }
   return node;
 }
 

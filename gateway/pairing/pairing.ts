@@ -14,6 +14,7 @@ import { createInvite, type Invite } from "./invite.ts";
 import { createNodes } from "./nodes-repository.ts";
 import type { NodeRecord, Nodes } from "./nodes.ts";
 import { createPairingService } from "./pairing-service.ts";
+import type { RecordChange } from "./record-change.ts";
 import { createRefusedJoins } from "./refused-joins.ts";
 import { keepServerCertificate, openServerCertificate, type ServerTls } from "./server-certificate.ts";
 import { createEnrolments } from "./stored-enrolments.ts";
@@ -37,6 +38,8 @@ export interface PairingOptions {
   /** Those that are not said have their defaults. */
   readonly limits?: Partial<EnrolmentLimits> & { readonly wrongSecretsPerMinute?: number };
   readonly log?: Log;
+  /** Keeps the record of what happened; nothing is recorded by default. */
+  readonly record?: RecordChange;
   readonly clock?: Clock;
 }
 
@@ -82,6 +85,7 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
     held: createHeldCalls(clock),
     refused: createRefusedJoins(clock),
     log: options.log ?? silentLog,
+    record: options.record ?? (async () => undefined),
   };
   const service = createPairingService({
     ...asking,

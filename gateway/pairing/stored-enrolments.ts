@@ -7,6 +7,7 @@ import { rejectedFault } from "./enrolment-faults.ts";
 import { toEnrolmentRequest } from "./enrolment-rows.ts";
 import type { EnrolmentRequest, Enrolments } from "./enrolments.ts";
 import type { HeldCalls } from "./held-calls.ts";
+import { admittedAs, type RecordChange } from "./record-change.ts";
 import type { RefusedJoins } from "./refused-joins.ts";
 
 /** What enrolments stand on. */
@@ -16,11 +17,12 @@ export interface StoredEnrolmentsDeps {
   readonly held: HeldCalls;
   readonly refused: RefusedJoins;
   readonly log: Log;
+  readonly record: RecordChange;
 }
 
 /** Enrolments over the store. A decision is on the disk before the machine that waits hears of it. */
 export function createEnrolments(deps: StoredEnrolmentsDeps): Enrolments {
-  const { store, clock, held, refused, log } = deps;
+  const { store, clock, held, refused, log, record } = deps;
   const shown = (row: EnrolmentRequestsTable): EnrolmentRequest => toEnrolmentRequest(row, held.has(row.id));
   return {
     list: async () => {
@@ -35,16 +37,27 @@ export function createEnrolments(deps: StoredEnrolmentsDeps): Enrolments {
     },
     refused: () => refused.list(),
     approve: async (id, as) => {
-      const { row, node, already } = await store.transaction((db) =>
-        approveRequest(db, id, { ...as, now: clock.now() }),
-      );
+      const { row, node, already } = await store.transaction(async (db) => {
+        const approved = await approveRequest(db, id, { ...as, now: clock.now() });
+        const { address, id: requestId } = approved.row;
+        const after = { ...admittedAs(approved.node), address };
+        const entry = { ...decision("approve", requestId), after, nodeId: approved.node.id };
+        if (!approved.already) await record(db, entry);
+        return approved;
+      });
       const request = shown(row);
       held.end(row.id, "decided");
       if (!already) log.info("enrolment approved", { requestId: row.id, nodeId: node.id, alias: node.alias });
       return { request, node, already };
     },
     reject: async (id) => {
-      const { row, already } = await store.transaction((db) => rejectRequest(db, id, clock.now()));
+      const { row, already } = await store.transaction(async (db) => {
+        const rejected = await rejectRequest(db, id, clock.now());
+        const { address, host_name: hostName, key_digest: key } = rejected.row;
+        const entry = { ...decision("reject", rejected.row.id), after: { key, hostName, address } };
+        if (!rejected.already) await record(db, entry);
+        return rejected;
+      });
       const request = shown(row);
       // A machine that is on the line is refused, and counted, by its own call.
       if (!held.has(row.id) && !already) refused.count(row.address, rejectedFault(row));
@@ -53,4 +66,9 @@ export function createEnrolments(deps: StoredEnrolmentsDeps): Enrolments {
       return { request, already };
     },
   };
+}
+
+function decision(verb: "approve" | "reject", requestId: string) {
+  const [action, target] = [`enrolments.${verb}`, `request:${requestId}`];
+  return { actor: "user:local", action, target, outcome: "ok" } as const;
 }

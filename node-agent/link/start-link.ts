@@ -44,6 +44,8 @@ export interface LinkOptions {
   readonly agentVersion?: string;
   /** Judges under which epoch a gateway claims the node; every epoch is accepted by default. */
   readonly ownerEpoch?: OwnerEpoch;
+  /** What the machine calls itself, for people; its host name by default. */
+  readonly hostName?: string;
   /** Names this process; random by default. */
   readonly bootId?: string;
   /** The protocol versions that are offered. */
@@ -284,7 +286,7 @@ class Dialler {
       agentVersion: this.#options.agentVersion ?? "",
       platform: process.platform,
       arch: process.arch,
-      hostName: hostname(),
+      hostName: this.#options.hostName ?? hostname(),
       publications: [...(this.#options.publications?.current() ?? [])],
       methods: [...this.#dispatcher.methods],
       ledgerId: this.#ledger.id,

@@ -176,4 +176,12 @@ export const pairing = [
     id: "pairing.pending-always-has-id",
     says: "Every `ENROLMENT_PENDING` carries `details.requestId`, and that id is listed by `nodes pending` and accepted by `nodes approve`.",
   },
+  {
+    id: "pairing.invite-sets-alias-labels-profile",
+    says: "The alias, labels and profile given to `fairlead invite` are the node's from its first link on, whatever the machine says about itself.",
+  },
+  {
+    id: "pairing.operator-fields-kept",
+    says: "Alias, labels and profile set by an administrator are unchanged after the node reconnects, is upgraded, changes its host name or publishes more tools.",
+  },
 ] as const;

@@ -138,13 +138,15 @@ test("what a machine says steers no terminal, and is cut", patience, async () =>
   const json = await gateway.cli(["nodes", "pending", "--json"]);
   // eslint-disable-next-line no-control-regex
   const raw = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/u;
-  for (const text of [people.stdout, json.stdout, gateway.logs()]) {
+  expect(await approve(id)).toMatchObject({ exitCode: 0 });
+  const record = await gateway.cli(["audit", "query", "--json"]);
+  for (const text of [people.stdout, json.stdout, gateway.logs(), record.stdout]) {
     expect(text).toContain("owned");
     expect(text).not.toMatch(raw);
     expect(text).not.toContain("x".repeat(201));
   }
-  const request = (await listPending(gateway)).requests.find((one) => one.id === id);
+  const { requests } = json.json as Awaited<ReturnType<typeof listPending>>;
+  const request = requests.find((one) => one.id === id);
   for (const text of [request?.hostName, request?.wishedName]) expect(text).toHaveLength(200);
-  expect(await approve(id)).toMatchObject({ exitCode: 0 });
   expect(await aliases()).not.toContain(hostile);
 });
