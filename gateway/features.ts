@@ -1,5 +1,6 @@
 import path from "node:path";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
+import type { JsonValue } from "../shared/fault/fault.ts";
 import type { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import { parseAddress } from "../shared/identity/address.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
@@ -18,7 +19,7 @@ import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
 import { keepPresences, recallPresences } from "./link/kept-presences.ts";
 import type { LinkHost } from "./link/links-options.ts";
-import type { Presence, PublicationReader } from "./link/links.ts";
+import type { CloneReport, Presence, PublicationReader } from "./link/links.ts";
 import { nextOwnerEpoch } from "./link/owner-epoch.ts";
 import { startLinks } from "./link/start-links.ts";
 import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
@@ -199,6 +200,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
       limits: settings.limits,
       log: log.child({ room: "pairing" }),
       record: (db, entry) => audit.record(db, entry),
+      onRenewed: (nodeId, expiresAt) => late.links?.renewed(nodeId, expiresAt),
       onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),
     }),
   );
@@ -221,6 +223,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
       settings,
       deps,
       store,
+      audit,
       pairing,
       aliases,
       readers: [skills.reader, tools.reader],
@@ -264,7 +267,7 @@ async function startAudit(store: Store, settings: GatewaySettings, deps: Feature
   return audit;
 }
 
-interface LinkJoin extends Pick<Base, "store" | "pairing" | "aliases"> {
+interface LinkJoin extends Pick<Base, "store" | "audit" | "pairing" | "aliases"> {
   readonly settings: GatewaySettings;
   readonly deps: FeatureDeps;
   readonly readers: readonly PublicationReader[];
@@ -273,8 +276,9 @@ interface LinkJoin extends Pick<Base, "store" | "pairing" | "aliases"> {
 }
 
 function joinLinks(join: LinkJoin): LinkHost {
-  const { settings, deps, store, pairing, aliases, readers, recalled, ownerEpoch } = join;
+  const { settings, deps, store, audit, pairing, aliases, readers, recalled, ownerEpoch } = join;
   const log = deps.log.child({ room: "link" });
+  const onFault = (error: unknown, about = "record"): void => log.warn(about, toLogged(error));
   return startLinks({
     clock: deps.clock,
     identify: async (certificate) => {
@@ -285,11 +289,31 @@ function joinLinks(join: LinkJoin): LinkHost {
     readers,
     recalled,
     ownerEpoch,
-    nextGeneration: (nodeId) => nextGeneration(store.db, nodeId),
+    nextGeneration: (nodeId, presented) => nextGeneration(store, nodeId, presented),
+    onClone: (nodeId, report) => void recordClone(audit, nodeId, report).catch(onFault),
     heartbeat: settings.limits,
     admission: admissionOf(settings.limits.admissionPerSecond),
     gatewayVersion: deps.version,
-    onFault: (error, about) => log.warn(about, toLogged(error)),
+    onFault,
+  });
+}
+
+/** Two machines with one identity are for the record: which of them, where and when. */
+async function recordClone(audit: Audit, nodeId: string, report: CloneReport): Promise<void> {
+  const { kind, kept, other } = report;
+  const toJson = ({ bootId, address, atMs }: CloneReport["kept"]): JsonValue => ({
+    bootId,
+    address,
+    at: new Date(atMs).toISOString(),
+  });
+  await audit.append({
+    actor: `node:${nodeId}`,
+    address: kind === "refused" ? other.address : kept.address,
+    action: "nodes.clone",
+    target: `node:${nodeId}`,
+    outcome: kind === "refused" ? "CONFLICT" : "suspected",
+    nodeId,
+    details: { kept: toJson(kept), other: toJson(other) },
   });
 }
 

@@ -1,20 +1,25 @@
 import path from "node:path";
 import { faultRow } from "../shared/fault/codes.ts";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
-import { type Fault, isFault } from "../shared/fault/fault.ts";
+import type { Fault } from "../shared/fault/fault.ts";
 import { Pairing } from "../shared/gen/fairlead/v1/pairing_pb.ts";
 import type { Scope } from "../shared/lifetime/scope.ts";
+import type { Log } from "../shared/log/log.ts";
 import { openGrpcClient } from "../shared/rpc/grpc-client.ts";
 import type { ServedService } from "../shared/rpc/service.ts";
 import type { AgentDeps } from "./agent.ts";
-import { type NodeStatus, writeNodeStatus } from "./config/status-file.ts";
-import type { LinkStatus } from "./link/link-status.ts";
+import type { RenewalProblem } from "./config/status-file.ts";
+import type { NodeLinkHandle } from "./link/link-options.ts";
 import { createOwnerEpoch } from "./link/owner-epoch.ts";
 import type { PublicationBoard } from "./link/publications.ts";
-import { type NodeLinkHandle, startLink } from "./link/start-link.ts";
+import { startLink } from "./link/start-link.ts";
+import { type HeldIdentity, holdIdentity } from "./pairing/held-identity.ts";
 import type { NodeIdentity } from "./pairing/identity.ts";
-import { startRenewal } from "./pairing/renew.ts";
+import { keepJoinState, readJoinState } from "./pairing/join-state.ts";
+import { type DialDoubt, doubtAfter, mendBeforeDial, renewLapsedAt } from "./pairing/mend-before-dial.ts";
+import { type RenewalState, startRenewal } from "./pairing/renew.ts";
 import { dialTls } from "./pairing/tls.ts";
+import { StatusWriter } from "./status-writer.ts";
 
 /** How long calls that run may go on once the agent stops, in milliseconds. */
 const drainMs = 2_000;
@@ -42,14 +47,26 @@ export interface AgentLink {
 /** Starts dialling; `scope` ends it, with a goodbye first. */
 export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promise<AgentLink> {
   const { deps, dir, services, board } = parts;
-  let identity = parts.identity;
+  const { identity } = parts;
+  const held = holdIdentity(dir, identity);
+  let doubt: DialDoubt | undefined;
   let last: Fault | undefined;
   let final: Fault | undefined;
   let stopping = false;
   const status = new StatusWriter(dir, deps.version);
   const link = startLink({
     addresses: identity.addresses,
-    loadTls: () => dialTls(identity, deps.clock),
+    lastGeneration: await readJoinState(dir, identity.nodeId),
+    onGeneration: keepJoinState(dir, identity.nodeId, (error) =>
+      deps.log.warn("the link's generation is not kept", { reason: faultFromError(error).message }),
+    ),
+    loadTls: () => dialTls(held.current, deps.clock),
+    beforeDial: async (address, signal) => {
+      const before = held.current;
+      await mendBeforeDial(held, { address, clock: deps.clock, signal, doubt });
+      doubt = undefined;
+      if (held.current !== before) tellRenewed(deps.log, held.current);
+    },
     services,
     publications: board,
     ...toldBy(deps),
@@ -59,6 +76,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     onFault: (error, about) => {
       const fault = faultFromError(error);
       last = fault;
+      if (about.startsWith("link to ")) doubt = doubtAfter(fault);
       // Calls that their callers got wrong or gave up, and the end of a link that is put down, are no news.
       const isOrdinary = stopping || (about.startsWith("/") && faultRow(fault.code).blame === "caller");
       deps.log[isOrdinary ? "debug" : "warn"](about, { code: fault.code, reason: fault.message });
@@ -71,21 +89,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     // An identity that ended stays ended: `node status` and the next `node join` must find that here.
     await status.write({ ...link.status(), state: "stopped", nextAttemptMs: 0 }, final);
   });
-  scope.use(
-    startRenewal({
-      dir,
-      identity,
-      renew: (request, signal) =>
-        renewOverLink(identity, request, { deps, signal, address: link.status().address }),
-      onRenewed: (renewed) => {
-        identity = renewed;
-        deps.log.info("certificate renewed", {
-          expiresAt: new Date(renewed.certificateExpiresAt).toISOString(),
-        });
-      },
-      clock: deps.clock,
-    }),
-  );
+  keepRenewed(scope, { held, deps, link, status });
   const ready = Promise.withResolvers<void>();
   // Whoever does not wait for it is told by `closed`.
   ready.promise.catch(() => undefined);
@@ -130,6 +134,49 @@ async function followStatus(
   }
 }
 
+interface KeepParts {
+  readonly held: HeldIdentity;
+  readonly deps: AgentLinkParts["deps"];
+  readonly link: NodeLinkHandle;
+  readonly status: StatusWriter;
+}
+
+/** Renews the certificate in time; what fails is shown here, and by the gateway. */
+function keepRenewed(scope: Scope, { held, deps, link, status }: KeepParts): void {
+  let told = "";
+  const tell = (state: RenewalState): void => {
+    const problem = toProblem(state);
+    status.setRenewal(problem);
+    const renewal = problem && { ...problem, sinceMs: BigInt(Math.round(problem.sinceMs)) };
+    link.report({ trustedPins: [held.current.pin], ...(renewal ? { renewal } : {}) });
+    // One line for each kind of failure: it is tried again for as long as it takes.
+    if (problem && problem.code !== told)
+      deps.log.warn("the certificate is not renewed", { code: problem.code, reason: problem.message });
+    told = problem?.code ?? "";
+  };
+  const renewal = scope.use(
+    startRenewal({
+      held,
+      renew: (request, signal) =>
+        renewOverLink(held, request, { deps, signal, address: link.status().address }),
+      onRenewed: (renewed) => tellRenewed(deps.log, renewed),
+      onState: tell,
+      clock: deps.clock,
+    }),
+  );
+  tell(renewal.status());
+}
+
+function toProblem(state: RenewalState): RenewalProblem | undefined {
+  if (state.kind !== "failing") return undefined;
+  const { code, message } = state.fault;
+  return { sinceMs: Math.round(state.since), code, message, expiresMs: Math.round(state.expiresAt) };
+}
+
+function tellRenewed(log: Log, { certificateExpiresAt }: NodeIdentity): void {
+  log.info("certificate renewed", { expiresAt: new Date(certificateExpiresAt).toISOString() });
+}
+
 interface RenewCall {
   readonly deps: AgentLinkParts["deps"];
   readonly signal: AbortSignal;
@@ -138,68 +185,17 @@ interface RenewCall {
 
 /** Renews over a connection of its own: `Pairing` is the gateway's service, and links carry calls to nodes only. */
 async function renewOverLink(
-  identity: NodeIdentity,
+  held: HeldIdentity,
   request: Uint8Array,
-  { deps, signal, address }: RenewCall,
+  { deps, signal, address: linked }: RenewCall,
 ): Promise<{ readonly certificate: Uint8Array }> {
-  await using client = openGrpcClient({
-    address: address === "" ? (identity.addresses[0] ?? "") : address,
-    security: () => dialTls(identity, deps.clock),
-    clock: deps.clock,
-  });
-  return await client.client(Pairing).renew({ certificateRequest: request }, { signal });
-}
-
-/** A link that a person has to mend is offline, also once its agent has stopped. */
-function stateOf({ state }: LinkStatus, fault: Fault | undefined): NodeStatus["state"] {
-  const isOver = isFault(fault) && !fault.retryable && fault.code !== "CANCELLED";
-  if (isOver && (state === "waiting" || state === "stopped")) return "offline";
-  return state === "waiting" ? "reconnecting" : state;
-}
-
-/** Writes `status.json`, one state after the other; the newest one is what stands there in the end. */
-class StatusWriter {
-  readonly #dir: string;
-  readonly #version: string;
-  #problem = "";
-  #last: NodeStatus | undefined;
-  #turn: Promise<void> = Promise.resolve();
-
-  constructor(dir: string, version: string) {
-    this.#dir = dir;
-    this.#version = version;
+  const { clock } = deps;
+  const { addresses, nodeId, certificateExpiresAt } = held.current;
+  const address = linked === "" ? (addresses[0] ?? "") : linked;
+  // No handshake takes a certificate that has ended.
+  if (clock.now() >= certificateExpiresAt) {
+    return { certificate: await renewLapsedAt(held, { address, clock, signal }) };
   }
-
-  async write(link: LinkStatus, fault: Fault | undefined): Promise<void> {
-    this.#last = {
-      state: stateOf(link, fault),
-      sinceMs: link.sinceMs,
-      reason: link.reason,
-      code: fault?.code ?? "",
-      message: fault?.message ?? "",
-      retryable: fault?.retryable ?? true,
-      nextStep: link.nextStep,
-      attempts: link.attempts,
-      lastAttemptMs: link.lastAttemptMs,
-      nextAttemptMs: link.nextAttemptMs,
-      address: link.address,
-      version: this.#version,
-      configProblem: this.#problem,
-    };
-    await this.#flush();
-  }
-
-  setProblem(message: string): void {
-    this.#problem = message;
-    if (this.#last) this.#last = { ...this.#last, configProblem: message };
-    void this.#flush().catch(() => undefined);
-  }
-
-  #flush(): Promise<void> {
-    const mine = this.#turn.then(async () => {
-      if (this.#last) await writeNodeStatus(this.#dir, this.#last);
-    });
-    this.#turn = mine.catch(() => undefined);
-    return mine;
-  }
+  await using client = openGrpcClient({ address, security: () => dialTls(held.current, clock), clock });
+  return await client.client(Pairing).renew({ certificateRequest: request, nodeId }, { signal });
 }

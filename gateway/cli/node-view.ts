@@ -1,6 +1,6 @@
 import type { JsonValue } from "../../shared/fault/fault.ts";
 import { Fault } from "../../shared/fault/fault.ts";
-import type { NodeSummary } from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import type { LinkedMachine, NodeSummary } from "../../shared/gen/fairlead/v1/admin_pb.ts";
 import type { ArgumentSpec } from "../../shared/terminal/command.ts";
 import { formatDuration } from "../../shared/terminal/duration.ts";
 import { toTime, toWords } from "../../shared/terminal/json.ts";
@@ -39,6 +39,11 @@ export function nodeToJson(node: NodeSummary): { readonly [key: string]: JsonVal
     tools: node.tools,
     skills: node.skills,
     certificateExpiresAt: toTime(node.certificateExpiresMs),
+    renewal: node.renewal
+      ? { since: toTime(node.renewal.sinceMs), code: node.renewal.code, message: node.renewal.message }
+      : null,
+    trustedPins: node.trustedPins,
+    clone: toClone(node),
     lastSeenAt: toTime(node.lastSeenMs),
     pairedAt: toTime(node.pairedMs),
     generation: Number(node.generation),
@@ -103,6 +108,8 @@ export function nodeToLines(node: NodeSummary): readonly string[] {
     ["paired", toTime(node.pairedMs) ?? ""],
     ["last seen", toTime(node.lastSeenMs) ?? "never"],
     ["certificate until", toTime(node.certificateExpiresMs) ?? ""],
+    ["renewal", renewalLine(node)],
+    ["copies", cloneLine(node)],
     ["generation", String(node.generation)],
     ["calls out of time", timedOutOf(node)],
     ["messages dropped", String(node.link?.droppedMessages || "")],
@@ -121,4 +128,34 @@ export function toPairs(labels: Readonly<Record<string, string>>): string {
   return Object.entries(labels)
     .map(([key, value]) => `${key}=${value}`)
     .join(",");
+}
+
+/** Empty unless its certificate cannot be renewed. */
+function renewalLine({ renewal }: NodeSummary): string {
+  if (!renewal) return "";
+  return `fails since ${toTime(renewal.sinceMs) ?? "unknown"}: ${renewal.message} (${renewal.code}); tried again until the certificate ends`;
+}
+
+function toClone({ clone }: NodeSummary): JsonValue {
+  if (!clone?.kept || !clone.other) return null;
+  const toMachine = ({ bootId, address, atMs }: LinkedMachine): JsonValue => ({
+    bootId,
+    address,
+    at: toTime(atMs),
+  });
+  return {
+    kind: clone.kind,
+    kept: toMachine(clone.kept),
+    other: toMachine(clone.other),
+    count: clone.count,
+  };
+}
+
+/** Empty unless two processes came with its identity. */
+function cloneLine({ clone }: NodeSummary): string {
+  if (!clone?.kept || !clone.other) return "";
+  const name = ({ bootId, address, atMs }: LinkedMachine): string =>
+    `process ${bootId || "unknown"} at ${address || "unknown"}, ${toTime(atMs) ?? "unknown"}`;
+  const what = clone.kind === "refused" ? "refused" : "of an older state";
+  return `two processes have this identity: kept ${name(clone.kept)}; ${what} ${name(clone.other)}; on the copy: fairlead node join CODE --new-identity`;
 }

@@ -33,6 +33,10 @@ export interface GatewayLimits {
   readonly pendingRequestsPerAddress: number;
   /** How long a machine waits to be admitted, in milliseconds. */
   readonly pendingRequestMs: number;
+  /** How long a node's certificate lives, in milliseconds; it is renewed at two thirds. */
+  readonly certificateMs: number;
+  /** How long after its end a certificate may still be renewed, in milliseconds. */
+  readonly lapsedRenewalMs: number;
   /** Size at which a file of the audit record is closed, in bytes. */
   readonly auditFileBytes: number;
   /** How long a file of the audit record is kept after its last record, in milliseconds. */
@@ -81,6 +85,8 @@ export const gatewayDefaults: {
     pendingRequests: 1_000,
     pendingRequestsPerAddress: 20,
     pendingRequestMs: 86_400_000,
+    certificateMs: 7 * 86_400_000,
+    lapsedRenewalMs: 90 * 86_400_000,
     auditFileBytes: 67_108_864,
     auditKeepMs: 34_560_000_000,
   },
@@ -117,6 +123,8 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
       pendingRequests: whole(1, 10_000),
       pendingRequestsPerAddress: whole(1, 10_000),
       pendingRequestMs: whole(1_000, 2_592_000_000),
+      certificateMs: whole(5_000, 90 * 86_400_000),
+      lapsedRenewalMs: whole(0, 3_650 * 86_400_000),
       auditFileBytes: whole(1_024, 1_073_741_824),
       auditKeepMs: whole(60_000, 315_360_000_000),
     })

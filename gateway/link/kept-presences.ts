@@ -1,7 +1,7 @@
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { getSetting, putSetting } from "../store/settings.ts";
 import type { Store } from "../store/store.ts";
-import type { Links, Presence } from "./links.ts";
+import type { CloneReport, Links, Presence } from "./links.ts";
 
 /** What `keepPresences` stands on. */
 export interface KeepPresencesOptions {
@@ -40,6 +40,7 @@ export async function recallPresences(store: Pick<Store, "db">): Promise<Readonl
         lastSeenMs: seenMs,
         address,
         hello: undefined,
+        ...(row.clone_json === null ? {} : { clone: JSON.parse(row.clone_json) as CloneReport }),
       };
       return [row.node_id, presence];
     }),
@@ -66,7 +67,15 @@ async function touch({ store, clock, signal }: Omit<KeepPresencesOptions, "links
 
 async function put(store: Pick<Store, "db">, presence: Presence): Promise<void> {
   const { state, reason, generation, address } = presence;
-  const row = { state, reason, generation, address, since: presence.sinceMs, seen_at: presence.lastSeenMs };
+  const row = {
+    state,
+    reason,
+    generation,
+    address,
+    since: presence.sinceMs,
+    seen_at: presence.lastSeenMs,
+    clone_json: presence.clone ? JSON.stringify(presence.clone) : null,
+  };
   await store.db
     .insertInto("presences")
     .values({ node_id: presence.nodeId, ...row })

@@ -1,7 +1,7 @@
 import type { DescService } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { Hello } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import type { Clock } from "../../shared/lifetime/clock.ts";
+import { raceSignal, startDeadline, type Clock } from "../../shared/lifetime/clock.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { ServerConnection, ServerRawStream } from "../../shared/rpc/raw-stream.ts";
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
@@ -21,6 +21,8 @@ const maxUnsentCount = 10_000;
 export interface LinkParts {
   readonly nodeId: string;
   readonly alias: string;
+  /** Until when its certificate is good, in milliseconds since 1970; for ever when it is not said. */
+  readonly expiresAt?: number;
   readonly generation: number;
   readonly protocol: number;
   readonly hello: Hello;
@@ -57,6 +59,8 @@ export class Link implements LiveLink {
   readonly #broken: Fault;
   #lost: Fault;
   #goodbye = false;
+  #expiresAt: number;
+  #sign: PromiseWithResolvers<void> = Promise.withResolvers<void>();
 
   constructor(parts: LinkParts) {
     const { nodeId, alias, generation, protocol, hello, clock } = parts;
@@ -70,6 +74,7 @@ export class Link implements LiveLink {
     this.#lost = this.#broken;
     this.installedVersion = hello.installedVersion;
     this.lastSeenMs = clock.now();
+    this.#expiresAt = parts.expiresAt ?? Infinity;
     this.budget = createBudget(linkBudgetBytes, parts.budget);
     this.#methods = new Set(hello.methods);
     this.#owner = {
@@ -107,6 +112,16 @@ export class Link implements LiveLink {
     return error === this.#lost || error === this.#broken;
   }
 
+  /** Until when its certificate is good, in milliseconds since 1970. */
+  get expiresAt(): number {
+    return this.#expiresAt;
+  }
+
+  /** The node renewed its certificate. */
+  renewed(expiresAt: number): void {
+    this.#expiresAt = Math.max(this.#expiresAt, expiresAt);
+  }
+
   /** Whether the node said that it leaves. */
   get saidGoodbye(): boolean {
     return this.#goodbye;
@@ -120,6 +135,19 @@ export class Link implements LiveLink {
   /** Something of the node arrived. */
   touch(): void {
     this.lastSeenMs = this.#parts.clock.now();
+    this.#sign.resolve();
+    this.#sign = Promise.withResolvers<void>();
+  }
+
+  /** Whether anything of the node arrives within `limitMs`, or before the link ends. */
+  async nextSign(limitMs: number, clock: Clock): Promise<boolean> {
+    using deadline = startDeadline({ timeoutMs: limitMs, signal: this.signal, clock });
+    try {
+      await raceSignal(this.#sign.promise, deadline.signal);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Sends a message on the control stream of the control connection. */

@@ -2,7 +2,7 @@ import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { ServedService } from "../../shared/rpc/service.ts";
 import type { AdmissionSettings } from "./admission.ts";
 import type { HeartbeatSettings } from "./heartbeat.ts";
-import type { Links, NodeDrain, Presence, PublicationReader } from "./links.ts";
+import type { CloneReport, Links, NodeDrain, Presence, PublicationReader } from "./links.ts";
 
 /** Bytes that the calls of all links may have in flight, each way. */
 export const gatewayBudgetBytes: number = 1024 * 1024 * 1024;
@@ -11,6 +11,8 @@ export const gatewayBudgetBytes: number = 1024 * 1024 * 1024;
 export interface NodeIdentity {
   readonly nodeId: string;
   readonly alias: string;
+  /** Until when the certificate is good, in milliseconds since 1970; for ever when it is not said. */
+  readonly expiresAt?: number;
 }
 
 /** What `startLinks` takes. */
@@ -21,8 +23,16 @@ export interface LinksOptions {
   readonly readers?: readonly PublicationReader[];
   /** Where nodes stood before this process began. */
   readonly recalled?: ReadonlyMap<string, Presence>;
-  /** The generation of a node's next link; must rise, also over restarts. The time in milliseconds by default. */
-  readonly nextGeneration?: (nodeId: string) => Promise<number> | number;
+  /**
+   * The generation of a node's next link; must rise, also over restarts. The time in milliseconds by default. `presented`
+   * is the last one that the node's home knows of, 0 for none; stale when another home must have gone on from there.
+   */
+  readonly nextGeneration?: (
+    nodeId: string,
+    presented: number,
+  ) => Promise<{ readonly generation: number; readonly isStale: boolean }>;
+  /** Hears that two processes came with one identity. */
+  readonly onClone?: (nodeId: string, report: CloneReport) => void;
   readonly heartbeat?: HeartbeatSettings;
   readonly admission?: AdmissionSettings;
   readonly gatewayVersion?: string;
@@ -40,6 +50,8 @@ export interface LinkHost extends AsyncDisposable {
   /** What nodes may ask about their own calls, for the same port. */
   readonly questions: ServedService;
   readonly links: Links;
+  /** A node renewed its certificate: its live link may go on for so long, in milliseconds since 1970. */
+  renewed(nodeId: string, expiresAt: number): void;
   /** Adds a reader of publications; what live nodes publish is read at once. */
   addReader(reader: PublicationReader): void;
   /** Takes a node out of service, or back with `undefined`; whoever calls keeps it over restarts. */

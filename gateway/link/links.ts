@@ -23,6 +23,48 @@ export interface Presence {
   readonly address: string;
   /** The hello of the present or last link of this gateway process. */
   readonly hello: Hello | undefined;
+  /** What it said of its identity last; not before its first report to this gateway process. */
+  readonly report?: ReportedIdentity;
+  /** The last time that two processes came with its identity. */
+  readonly clone?: CloneReport;
+}
+
+/** One of two processes with one identity. */
+export interface LinkedMachine {
+  /** Names the process. */
+  readonly bootId: string;
+  /** Where it connects from. */
+  readonly address: string;
+  /** When it was seen, in milliseconds since 1970. */
+  readonly atMs: number;
+}
+
+/** Two processes that came with one identity. */
+export interface CloneReport {
+  /** `refused`: both were there at once, and the other was turned away; `suspected`: the other has an older state. */
+  readonly kind: "refused" | "suspected";
+  /** The one whose link goes on. */
+  readonly kept: LinkedMachine;
+  readonly other: LinkedMachine;
+  /** How often it happened since the first time. */
+  readonly count: number;
+}
+
+/** What a node says of its identity. */
+export interface ReportedIdentity {
+  /** Pins of the authorities that it trusts. */
+  readonly trustedPins: readonly string[];
+  /** While its certificate cannot be renewed. */
+  readonly renewal?: ReportedRenewal;
+}
+
+/** A renewal that fails and is tried again. */
+export interface ReportedRenewal {
+  /** Since when, in milliseconds since 1970. */
+  readonly sinceMs: number;
+  /** A fault's code. */
+  readonly code: string;
+  readonly message: string;
 }
 
 /** A node that an administrator has taken out of service. Times are milliseconds since 1970. */

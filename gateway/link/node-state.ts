@@ -1,7 +1,7 @@
 import { Fault } from "../../shared/fault/fault.ts";
 import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
 import type { Link } from "./link.ts";
-import type { NodeDrain, Presence, PresenceState } from "./links.ts";
+import type { CloneReport, NodeDrain, Presence, PresenceState, ReportedIdentity } from "./links.ts";
 import { NodeTally } from "./node-tally.ts";
 
 /** What a node's state tells whoever watches it. */
@@ -62,6 +62,20 @@ export class NodeState {
   /** It came and was refused for a reason that its administrator should see. */
   refused(reason: string): void {
     if (this.#presence.state === "offline") this.#change("offline", reason);
+  }
+
+  /** Two processes came with its identity. */
+  cloned(clone: Omit<CloneReport, "count">): CloneReport {
+    const report = { ...clone, count: (this.#presence.clone?.count ?? 0) + 1 };
+    this.#presence = { ...this.#presence, clone: report };
+    this.#options.onChange(this.presence);
+    return report;
+  }
+
+  /** It said how its identity does. */
+  reported(report: ReportedIdentity): void {
+    this.#presence = { ...this.#presence, report };
+    this.#options.onChange(this.presence);
   }
 
   /** The linked node takes no new calls. */

@@ -13,13 +13,13 @@ import { raceSignal, startDeadline, systemClock, type Clock } from "../../shared
 import { rawMethod, type ServerConnection, type ServerRawStream } from "../../shared/rpc/raw-stream.ts";
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
 import { notThisCallFault } from "../../shared/rpc/reverse/caller.ts";
-import { readAnswerFrame } from "../../shared/rpc/reverse/frames.ts";
 import { chooseProtocol } from "../../shared/rpc/reverse/protocol.ts";
 import { serve, type Client, type ServedService } from "../../shared/rpc/service.ts";
 import { createClient } from "../../shared/rpc/transport.ts";
 import { acceptControl, type ControlMessage, type ControlSession } from "./accept-control.ts";
 import { createAdmission, defaultAdmission } from "./admission.ts";
 import { createNodeTransport } from "./call-node.ts";
+import { refuseDouble, reportStale } from "./clones.ts";
 import {
   checkHeartbeat,
   defaultHeartbeat,
@@ -36,6 +36,7 @@ import {
   unprovenFault,
 } from "./link-faults.ts";
 import type { LinkSide } from "./link-side.ts";
+import { isParkedFor, refuseStream, untilGone } from "./link-streams.ts";
 import { Link } from "./link.ts";
 import { gatewayBudgetBytes, type LinkHost, type LinksOptions, type NodeIdentity } from "./links-options.ts";
 import type { Links, LiveLink, NodeDrain, NodeFacts, Presence, PublicationReader } from "./links.ts";
@@ -43,6 +44,8 @@ import { NodeDuty } from "./node-duty.ts";
 import { factsOf } from "./node-facts.ts";
 import { NodeState, neverLinked } from "./node-state.ts";
 import { Publications } from "./publications.ts";
+import { readReport } from "./read-report.ts";
+import { expiredFault, watchExpiry } from "./watch-expiry.ts";
 
 /** How long the end of a link waits for its connections to be gone, in milliseconds; they are destroyed after 500. */
 const goneWithinMs = 5_000;
@@ -64,6 +67,7 @@ export function startLinks(options: LinksOptions): LinkHost {
     }),
     links: host,
     setDrain: (nodeId, drain) => host.setDrain(nodeId, drain),
+    renewed: (nodeId, expiresAt) => host.renewed(nodeId, expiresAt),
     addReader: (reader) => host.addReader(reader),
     drain: (drain) => host.drain(drain),
     [Symbol.asyncDispose]: () => host.close(),
@@ -116,6 +120,10 @@ class Host implements Links {
     for (const node of this.#nodes.values()) if (node.link) this.#publications.catchUp(node, node.link);
   }
 
+  renewed(nodeId: string, expiresAt: number): void {
+    this.#nodes.get(nodeId)?.link?.renewed(expiresAt);
+  }
+
   // --- what nodes dial
 
   acceptControl(control: ServerRawStream): void {
@@ -131,7 +139,10 @@ class Host implements Links {
     if (hello.purpose === LinkPurpose.BULK) return this.#beginBulk(identity, hello, control);
     if (this.#draining !== undefined) throw new Fault("GATEWAY_UNREACHABLE", "the gateway is stopping");
     const node = this.#nodeOf(identity.nodeId);
-    const generation = await this.#nextGeneration(identity.nodeId);
+    const newcomer = { hello, from: control.connection.peer.address };
+    const watch = { clock: this.#clock, onClone: this.#options.onClone };
+    await refuseDouble(node, newcomer, watch);
+    const { generation, isStale } = await this.#nextGeneration(identity.nodeId, hello);
     if (node.presence.state === "revoked") throw new Fault("IDENTITY_REVOKED", "the node was revoked");
     const link = new Link({
       ...identity,
@@ -145,6 +156,7 @@ class Host implements Links {
       clientOf: (of, service) => this.#clientOf(node, of, service),
     });
     this.#byConnection.set(control.connection, { link, side: link.main });
+    if (isStale) reportStale(node, newcomer, watch);
     return this.#begin(node, link);
   }
 
@@ -185,11 +197,16 @@ class Host implements Links {
     };
   }
 
-  async #nextGeneration(nodeId: string): Promise<number> {
-    const wanted = (await this.#options.nextGeneration?.(nodeId)) ?? this.#clock.now();
+  async #nextGeneration(
+    nodeId: string,
+    hello: Hello,
+  ): Promise<{ readonly generation: number; readonly isStale: boolean }> {
+    const presented = Number(hello.lastGeneration);
+    const next = await this.#options.nextGeneration?.(nodeId, presented);
+    const wanted = next?.generation ?? this.#clock.now();
     const generation = Math.max(wanted, (this.#generations.get(nodeId) ?? 0) + 1);
     this.#generations.set(nodeId, generation);
-    return generation;
+    return { generation, isStale: next?.isStale ?? false };
   }
 
   #begin(node: NodeState, link: Link): ControlSession {
@@ -204,6 +221,9 @@ class Host implements Links {
     for (const notice of link.hello.publications) this.#publications.notice(node, link, notice);
     void watchHeartbeat(link, heartbeatFor(link.hello, this.#heartbeat), this.#clock).then((silent) => {
       if (silent) link.end(silentFault(link.alias));
+    });
+    void watchExpiry(link, this.#clock).then((expired) => {
+      if (expired) link.end(expiredFault(link.alias, link.expiresAt));
     });
     return {
       onMessage: (message) => this.#hear(node, link, message),
@@ -224,6 +244,8 @@ class Host implements Links {
       case "installed":
         link.installedVersion = message.value.version;
         return;
+      case "report":
+        return node.reported(readReport(message.value));
       case "hello":
         // One hello a link: a second one is not heard.
         return node.tally.dropped();
@@ -253,7 +275,8 @@ class Host implements Links {
       return;
     }
     const { state, generation } = node.presence;
-    if (state === "reconnecting" && generation === link.generation) node.offline("link_lost");
+    if (state !== "reconnecting" || generation !== link.generation) return;
+    node.offline(link.lostFault.code === "IDENTITY_EXPIRED" ? "certificate_expired" : "link_lost");
   }
 
   acceptServe(stream: ServerRawStream): void {
@@ -369,28 +392,4 @@ class Host implements Links {
     this.#closing.abort(stopping);
     this.#changes.close();
   }
-}
-
-function isParkedFor(link: Link, bytes: Buffer): boolean {
-  try {
-    const frame = readAnswerFrame(bytes);
-    return frame.case === "parked" && frame.value.generation === BigInt(link.generation);
-  } catch {
-    return false;
-  }
-}
-
-/** Ends a stream that belongs to no link; what still comes on it is read and dropped. */
-function refuseStream(stream: ServerRawStream): void {
-  stream.onMessage(() => undefined);
-  stream.onClosed(() => undefined);
-  stream.end(noHelloFault());
-}
-
-/** Resolves once a connection is gone. */
-function untilGone({ closed }: ServerConnection): Promise<void> {
-  return new Promise((resolve) => {
-    if (closed.aborted) resolve();
-    closed.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

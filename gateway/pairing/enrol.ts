@@ -24,6 +24,7 @@ import { issueNodeCertificate, type IssuedCertificate } from "./issue.ts";
 import { toNodeRecord } from "./node-rows.ts";
 import { revokedFault } from "./nodes-repository.ts";
 import type { NodeRecord } from "./nodes.ts";
+import type { CertificateLimits } from "./pairing-limits.ts";
 import { admittedAs, type RecordChange } from "./record-change.ts";
 import type { RefusedJoins } from "./refused-joins.ts";
 import { toReportedText } from "./reported-text.ts";
@@ -42,7 +43,7 @@ export interface EnrolDeps {
   readonly protocol: ProtocolWindow;
   readonly held: HeldCalls;
   readonly refused: RefusedJoins;
-  readonly limits: EnrolmentLimits;
+  readonly limits: EnrolmentLimits & CertificateLimits;
   readonly log: Log;
   readonly record: RecordChange;
 }
@@ -96,7 +97,12 @@ async function enrolMachine(
     const nodeId = (await findNodeByKey(deps.store.db, key.digest))?.id ?? newNodeId();
     const now = deps.clock.now();
     // Signed before the transaction, which so never waits; what loses the race for the code is thrown away.
-    const issued = await issueNodeCertificate(deps.authority, { id: nodeId, publicKey: key.publicKey, now });
+    const issued = await issueNodeCertificate(deps.authority, {
+      id: nodeId,
+      publicKey: key.publicKey,
+      now,
+      lifeMs: deps.limits.certificateMs,
+    });
     const node = await deps.store.transaction((db) =>
       admit(db, { request, key, nodeId, issued, now, call, record: deps.record }),
     );

@@ -11,17 +11,16 @@ import {
 import { nodeUri } from "../../shared/identity/node-name.ts";
 import { pinOfPublicKey } from "../../shared/identity/pin.ts";
 import { loadX509 } from "../../shared/identity/x509.ts";
+import { defaultCertificateLimits } from "./pairing-limits.ts";
 
 const dayMs = 86_400_000;
 
-/** How long a node's certificate is valid. */
-const nodeCertificateMs = 7 * dayMs;
 /** How long a server certificate is valid. */
 const serverCertificateMs = 365 * dayMs;
 const authorityCertificateMs = 20 * 365 * dayMs;
 
 // Clocks differ: a certificate is valid a little before it was made, and its whole time counts from there.
-const nodeSkewMs = 5 * 60_000;
+const longestNodeSkewMs = 5 * 60_000;
 const gatewaySkewMs = dayMs;
 
 /** A key with its certificate, PEM both. */
@@ -73,17 +72,24 @@ export async function createAuthority(now: number): Promise<KeyAndCertificate> {
  */
 export async function issueNodeCertificate(
   signer: Signer,
-  node: { readonly id: string; readonly publicKey: Uint8Array; readonly now: number },
+  node: {
+    readonly id: string;
+    readonly publicKey: Uint8Array;
+    readonly now: number;
+    /** From its beginning to its end, in milliseconds; seven days by default. */
+    readonly lifeMs?: number;
+  },
 ): Promise<IssuedCertificate> {
   const { ExtendedKeyUsage } = await loadX509();
-  const notBefore = node.now - nodeSkewMs;
+  const { lifeMs = defaultCertificateLimits.certificateMs } = node;
+  const notBefore = node.now - Math.min(longestNodeSkewMs, lifeMs / 20);
   return await issueLeaf(signer, {
     name: node.id,
     publicKey: node.publicKey,
     usage: ExtendedKeyUsage.clientAuth,
     names: [{ type: "url", value: nodeUri(node.id) }],
     notBefore,
-    notAfter: notBefore + nodeCertificateMs,
+    notAfter: notBefore + lifeMs,
   });
 }
 

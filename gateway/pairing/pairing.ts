@@ -6,6 +6,7 @@ import { silentLog, type Log } from "../../shared/log/log.ts";
 import type { ServedService } from "../../shared/rpc/service.ts";
 import type { Store } from "../store/store.ts";
 import { openAuthority } from "./authority.ts";
+import { createChallenges } from "./challenges.ts";
 import type { InviteRequest } from "./codes.ts";
 import { enrolmentLimits, type EnrolmentLimits, type Enrolments } from "./enrolments.ts";
 import { createHeldCalls } from "./held-calls.ts";
@@ -13,6 +14,7 @@ import { identifyNode } from "./identify.ts";
 import { createInvite, type Invite } from "./invite.ts";
 import { createNodes } from "./nodes-repository.ts";
 import type { NodeRecord, Nodes } from "./nodes.ts";
+import { type CertificateLimits, defaultCertificateLimits } from "./pairing-limits.ts";
 import { createPairingService } from "./pairing-service.ts";
 import type { RecordChange } from "./record-change.ts";
 import { createRefusedJoins } from "./refused-joins.ts";
@@ -36,10 +38,14 @@ export interface PairingOptions {
   /** Gets the server certificate that takes the place of one that would soon end; show it to connections to come. */
   readonly onServerCertificate?: (tls: ServerTls) => void;
   /** Those that are not said have their defaults. */
-  readonly limits?: Partial<EnrolmentLimits> & { readonly wrongSecretsPerMinute?: number };
+  readonly limits?: Partial<EnrolmentLimits & CertificateLimits> & {
+    readonly wrongSecretsPerMinute?: number;
+  };
   readonly log?: Log;
   /** Keeps the record of what happened; nothing is recorded by default. */
   readonly record?: RecordChange;
+  /** Hears that a node renewed its certificate, and until when the new one is good: its link may go on so long. */
+  readonly onRenewed?: (nodeId: string, expiresAt: number) => void;
   readonly clock?: Clock;
 }
 
@@ -57,7 +63,15 @@ export interface GatewayPairing extends AsyncDisposable {
   /** Makes a join code. */
   invite(request: InviteRequest): Promise<Invite>;
   /** Who shows this certificate (DER); see `identifyNode` for the faults. */
-  identify(certificate: Uint8Array | undefined): Promise<{ readonly nodeId: string; readonly alias: string }>;
+  identify(certificate: Uint8Array | undefined): Promise<Identified>;
+}
+
+/** Who a peer is. */
+export interface Identified {
+  readonly nodeId: string;
+  readonly alias: string;
+  /** Until when its certificate is good, in milliseconds since 1970. */
+  readonly expiresAt: number;
 }
 
 const thisMachine = ["localhost", "127.0.0.1", "::1"];
@@ -68,6 +82,7 @@ const thisMachine = ["localhost", "127.0.0.1", "::1"];
  */
 export async function createPairing(options: PairingOptions): Promise<GatewayPairing> {
   const { store, home, clock = systemClock } = options;
+  const limits = { ...enrolmentLimits, ...defaultCertificateLimits, ...options.limits };
   const authority = await openAuthority({ store, home, clock });
   const hosts = [...new Set([...thisMachine, ...(options.hosts ?? [])])];
   const nodes = createNodes(store, clock);
@@ -91,9 +106,11 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
     ...asking,
     authority,
     nodes,
-    limits: { ...enrolmentLimits, ...options.limits },
-    wrongSecrets: createWrongSecrets(clock, options.limits?.wrongSecretsPerMinute),
+    wrongSecrets: createWrongSecrets(clock, limits.wrongSecretsPerMinute),
     protocol: options.protocol ?? protocolWindow,
+    limits,
+    challenges: createChallenges(clock),
+    onRenewed: options.onRenewed ?? (() => undefined),
     // The node is revoked already; a link that will not end must not take the rest of pairing with it.
     onLeft: (node) => scope.spawn("leave", async () => await options.onLeft?.(node).catch(() => undefined)),
   });
@@ -109,8 +126,8 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
         request,
       ),
     identify: async (certificate) => {
-      const { node } = await identifyNode({ authority, nodes, clock }, certificate);
-      return { nodeId: node.id, alias: node.alias };
+      const { node, certificate: own } = await identifyNode({ authority, nodes, clock, limits }, certificate);
+      return { nodeId: node.id, alias: node.alias, expiresAt: own.validToDate.getTime() };
     },
     [Symbol.asyncDispose]: () => scope.end(),
   };

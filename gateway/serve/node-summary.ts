@@ -1,8 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../shared/fault/fault.ts";
-import type { NodeSummarySchema } from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import type { LinkedMachineSchema, NodeSummarySchema } from "../../shared/gen/fairlead/v1/admin_pb.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
-import type { NodeFacts, Presence } from "../link/links.ts";
+import type { LinkedMachine, NodeFacts, Presence } from "../link/links.ts";
 import type { NodeRecord } from "../pairing/nodes.ts";
 import { toLinkFacts } from "./node-duty.ts";
 
@@ -61,8 +61,25 @@ export function toNodeSummary(
     containment: published.containment,
     note: node.note,
     link: toLinkFacts(facts),
+    ...toIdentityFields(presence),
     problems: published.refused.map(({ kind, name, fault }) => ({ kind, name, fault: toWireFault(fault) })),
   };
+}
+
+function toIdentityFields({
+  report,
+  clone,
+}: Presence): Pick<MessageInitShape<typeof NodeSummarySchema>, "renewal" | "trustedPins" | "clone"> {
+  const renewal = report?.renewal;
+  return {
+    trustedPins: [...(report?.trustedPins ?? [])],
+    ...(renewal ? { renewal: { ...renewal, sinceMs: BigInt(renewal.sinceMs) } } : {}),
+    ...(clone ? { clone: { ...clone, kept: toMachine(clone.kept), other: toMachine(clone.other) } } : {}),
+  };
+}
+
+function toMachine({ bootId, address, atMs }: LinkedMachine): MessageInitShape<typeof LinkedMachineSchema> {
+  return { bootId, address, atMs: BigInt(Math.round(atMs)) };
 }
 
 function standingOf(

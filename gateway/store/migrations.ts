@@ -75,6 +75,10 @@ async function addDecisions(db: Kysely<unknown>): Promise<void> {
     .alterTable("nodes")
     .addColumn("agent_version", "text", (column) => column.notNull().defaultTo(""))
     .execute();
+  await db.schema
+    .alterTable("link_generations")
+    .addColumn("presented", "bigint", (column) => column.notNull().defaultTo(0))
+    .execute();
   await createSessions(db);
   await db.schema
     .createTable("approvals")
@@ -154,6 +158,7 @@ async function addPresences(db: Kysely<unknown>): Promise<void> {
     .addColumn("seen_at", "bigint", (column) => column.notNull())
     .addColumn("generation", "bigint", (column) => column.notNull())
     .addColumn("address", "text", (column) => column.notNull())
+    .addColumn("clone_json", "text")
     .execute();
 }
 

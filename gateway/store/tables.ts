@@ -155,6 +155,8 @@ export interface FileReadsTable {
 export interface LinkGenerationsTable {
   node_id: string;
   generation: number;
+  /** The generation that the node's home knew when it was given this one; 0: none. */
+  presented: number;
 }
 
 /** The last record of the audit chain; one row. */
@@ -175,6 +177,8 @@ export interface PresencesTable {
   seen_at: number;
   generation: number;
   address: string;
+  /** The last time that two processes came with its identity; null: never. */
+  clone_json: string | null;
 }
 
 /** Audit records that are made and not yet in a file. */

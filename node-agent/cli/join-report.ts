@@ -120,6 +120,7 @@ function blank({ version }: JoinReportParts): Omit<NodeStatus, "state" | "sinceM
     nextAttemptMs: 0,
     address: "",
     version,
+    details: {},
     configProblem: "",
   };
 }

@@ -77,6 +77,7 @@ function toJson({ state, reason, nextStep, written }: Shown, identity: NodeIdent
     reason,
     code: written?.code || null,
     message: written?.message ?? "",
+    details: written?.details ?? {},
     nextStep,
     requestId: written?.requestId ?? null,
     comparisonCode: written?.comparisonCode ?? null,
@@ -88,11 +89,19 @@ function toJson({ state, reason, nextStep, written }: Shown, identity: NodeIdent
     gateways: identity?.addresses ?? [],
     pin: identity?.pin ?? null,
     certificateExpiresAt: toTime(identity?.certificateExpiresAt ?? 0),
+    renewal: toRenewal(written),
     address: written?.address ?? "",
     version: written?.version ?? "",
     pid: written?.isAlive ? written.pid : null,
     configProblem: written?.configProblem || null,
   };
+}
+
+/** Null unless an agent that runs cannot renew the certificate. */
+function toRenewal(written: ReadNodeStatus | undefined): JsonValue {
+  if (!written?.isAlive || !written.renewal) return null;
+  const { sinceMs, code, message, expiresMs } = written.renewal;
+  return { since: toTime(sinceMs), code, message, certificateExpiresAt: toTime(expiresMs) };
 }
 
 function toLines(
@@ -115,6 +124,12 @@ function toLines(
   if (identity) {
     lines.push(`node: ${identity.alias} (${identity.nodeId})`, `gateway: ${identity.addresses.join(", ")}`);
     lines.push(`certificate until: ${toTime(identity.certificateExpiresAt) ?? "unknown"}`);
+    if (written?.isAlive && written.renewal) {
+      const { sinceMs, code, message } = written.renewal;
+      lines.push(
+        `renewal: fails since ${toTime(sinceMs) ?? "unknown"}: ${message} (${code}); it is tried again`,
+      );
+    }
   }
   if (written?.configProblem) lines.push(`configuration: ${written.configProblem}`);
   return lines;

@@ -1,6 +1,7 @@
 import path from "node:path";
 import { z } from "zod";
 import { isFaultCode } from "../../shared/fault/codes.ts";
+import type { JsonValue } from "../../shared/fault/fault.ts";
 import { readPrivateFile, removePrivate, writePrivateFile } from "../../shared/identity/private-files.ts";
 import { isProcessAlive, ownProcessMark } from "../../shared/process/process-mark.ts";
 
@@ -26,6 +27,8 @@ export interface NodeStatus {
   readonly code: string;
   /** Its message. */
   readonly message: string;
+  /** Its details, such as the pins of a mismatch or how far a clock is off. */
+  readonly details: Readonly<Record<string, JsonValue>>;
   /** Whether it can pass by itself. */
   readonly retryable: boolean;
   /** The next command for a person; empty when nothing has to be done. */
@@ -48,6 +51,18 @@ export interface NodeStatus {
   readonly comparisonCode?: string | undefined;
   /** What that join does with the identity that is there. */
   readonly joinsAs?: "same_key" | "new_key" | undefined;
+  /** Set while the certificate cannot be renewed. */
+  readonly renewal?: RenewalProblem | undefined;
+}
+
+/** A renewal that fails and is tried again. */
+export interface RenewalProblem {
+  /** Since when, in milliseconds since 1970. */
+  readonly sinceMs: number;
+  readonly code: string;
+  readonly message: string;
+  /** When the certificate ends, in milliseconds since 1970. */
+  readonly expiresMs: number;
 }
 
 /** A status file as it was read. */
@@ -67,6 +82,7 @@ const statusSchema = z.object({
   reason: z.string(),
   code: z.string().refine((code) => code === "" || isFaultCode(code)),
   message: z.string(),
+  details: z.record(z.string(), z.json()).default({}),
   retryable: z.boolean(),
   nextStep: z.string(),
   attempts: time,
@@ -78,6 +94,7 @@ const statusSchema = z.object({
   requestId: z.string().optional(),
   comparisonCode: z.string().optional(),
   joinsAs: z.enum(["same_key", "new_key"]).optional(),
+  renewal: z.object({ sinceMs: time, code: z.string(), message: z.string(), expiresMs: time }).optional(),
 });
 
 /** Writes the status of this process, whole. The agent calls it at each change, one call at a time. */

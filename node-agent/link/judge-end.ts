@@ -1,3 +1,4 @@
+import type { FaultCode } from "../../shared/fault/codes.ts";
 import type { Fault } from "../../shared/fault/fault.ts";
 
 /** What follows from the end of a connection. */
@@ -16,17 +17,26 @@ export interface EndJudgement {
 /** An identity that a gateway does not know may be one that it has not heard of yet: so many refusals are final. */
 const unknownIsFinalAfter = 3;
 
+/** Codes whose faults say in `details.reason` what it is about. */
+const hasOwnReason: ReadonlySet<FaultCode> = new Set([
+  "GATEWAY_UNREACHABLE",
+  "NODE_OFFLINE",
+  "UNAUTHENTICATED",
+  "CONFLICT",
+]);
+
 /** Judges the end of a connection. Dialling never stops, except at an identity code that only a person can mend. */
 export function judgeEnd(fault: Fault, { unknownCount }: { readonly unknownCount: number }): EndJudgement {
   const { details } = fault;
   const retryAfterMs = details["retryAfterMs"];
   const said = details["reason"];
-  const isOwnReason =
-    fault.code === "GATEWAY_UNREACHABLE" || fault.code === "NODE_OFFLINE" || said === "older_owner";
   return {
     fault,
     final: isFinal(fault, unknownCount),
-    reason: isOwnReason && typeof said === "string" ? said : fault.code.toLowerCase(),
+    reason:
+      (hasOwnReason.has(fault.code) || said === "older_owner") && typeof said === "string"
+        ? said
+        : fault.code.toLowerCase(),
     nextStep: nextStepOf(fault),
     atLeastMs: fault.code === "RATE_LIMITED" && typeof retryAfterMs === "number" ? retryAfterMs : 0,
   };

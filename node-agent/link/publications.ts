@@ -1,7 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
 import { NoticeSchema, type Notice, type PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import type { Publications } from "./start-link.ts";
+import type { Publications } from "./link-options.ts";
 
 /** What the features of a node publish, as the link tells it. */
 export interface PublicationBoard extends Publications {

@@ -1,78 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createBroadcast } from "../../shared/flow/broadcast.ts";
-import {
-  LinkPurpose,
-  type Duty,
-  type HelloAccepted,
-  type Notice,
-} from "../../shared/gen/fairlead/v1/link_pb.ts";
-import { protocolWindow, type ProtocolWindow } from "../../shared/identity/protocol.ts";
+import { LinkPurpose, type Duty, type HelloAccepted } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { protocolWindow } from "../../shared/identity/protocol.ts";
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
-import type { ClientTls } from "../../shared/rpc/client-credentials.ts";
 import { createDispatcher, type Dispatcher } from "../../shared/rpc/dispatch.ts";
 import type { AnsweredCall } from "../../shared/rpc/reverse/answerer.ts";
-import type { ServedService } from "../../shared/rpc/service.ts";
 import { Connection } from "./connection.ts";
 import { DutyRoster } from "./duty.ts";
-import type { RecordedJobs } from "./job-outcomes.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
+import type { IdentityReport, LinkOptions, NodeLinkHandle } from "./link-options.ts";
 import { initialStatus, type LinkStatus } from "./link-status.ts";
-import type { OwnerEpoch } from "./owner-epoch.ts";
 import { createRedial, type Redial } from "./redial.ts";
 import { watchForWake } from "./watch-for-wake.ts";
-
-/** What the node publishes, by kind. */
-export interface Publications {
-  /** What it publishes now: kind, epoch and digest of each. */
-  current(): readonly Notice[];
-  /** Each change, until the signal aborts. */
-  changes(options: { readonly signal: AbortSignal }): AsyncIterable<Notice>;
-}
-
-/** What `startLink` takes. */
-export interface LinkOptions {
-  /** Gateways of this node, `host:port`, in the order of preference; at least one. */
-  readonly addresses: readonly string[];
-  /** Key, certificate and pin; read at every dial. */
-  readonly loadTls: () => ClientTls | Promise<ClientTls>;
-  /** What gateways may call. `Node.GetOutcome` is served beside them. */
-  readonly services: readonly ServedService[];
-  readonly publications?: Publications;
-  readonly agentVersion?: string;
-  /** Judges under which epoch a gateway claims the node; every epoch is accepted by default. */
-  readonly ownerEpoch?: OwnerEpoch;
-  /** What the machine calls itself, for people; its host name by default. */
-  readonly hostName?: string;
-  /** Names this process; random by default. */
-  readonly bootId?: string;
-  /** The protocol versions that are offered. */
-  readonly protocol?: ProtocolWindow;
-  /** Where calls that run at most once are written down; without it their record ends with the process. */
-  readonly ledgerFile?: string;
-  /** What the ledger asks about jobs. */
-  readonly jobs?: RecordedJobs;
-  readonly clock?: Clock;
-  /** A number in [0, 1). */
-  readonly random?: () => number;
-  /** Hears why each connection ended, and each failed call; for the log. */
-  readonly onFault?: (error: unknown, about: string) => void;
-}
-
-/** The node's link to its gateway: dialled again and again until it is closed or the identity is refused for good. */
-export interface NodeLinkHandle extends AsyncDisposable {
-  status(): LinkStatus;
-  /** The present status, then each change; a slow reader gets the latest. */
-  changes(options: { readonly signal: AbortSignal }): AsyncIterable<LinkStatus>;
-  /** Takes no new call and lets what runs finish, for at most `deadlineMs`; then what runs is cancelled. */
-  drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void>;
-  /** Tells the gateway which version is installed on the machine; empty when it is the one that runs. */
-  setInstalled(version: string): void;
-  /** Resolves with why it is over for good; never rejects. */
-  readonly closed: Promise<Fault>;
-}
 
 /** Starts dialling. Disposing it says goodbye and ends it; drain it first. */
 export function startLink(options: LinkOptions): NodeLinkHandle {
@@ -81,6 +24,7 @@ export function startLink(options: LinkOptions): NodeLinkHandle {
   return {
     status: () => dialler.status,
     changes: ({ signal }) => dialler.changes(signal),
+    report: (report) => dialler.report(report),
     drain: (drain) => dialler.drain(drain),
     setInstalled: (version) => dialler.setInstalled(version),
     closed: dialler.closed,
@@ -125,12 +69,15 @@ class Dialler {
   #installedVersion = "";
   /** What the way to the gateway bears, once something on it has complained. */
   #heartbeatAtLeastMs = 0;
+  #report: IdentityReport | undefined;
+  #lastGeneration: number;
 
   constructor(options: LinkOptions) {
     if (options.addresses.length === 0)
       throw new Fault("INVALID_ARGUMENT", "a link needs an address", { details: { field: "addresses" } });
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
+    this.#lastGeneration = options.lastGeneration ?? 0;
     this.#redial = createRedial(options.random);
     this.#ledger = createLedger({
       dispatcher: createDispatcher(options.services),
@@ -243,6 +190,8 @@ class Dialler {
   async #dial(
     address: string,
   ): Promise<{ readonly fault: Fault; readonly wasOnline: boolean; readonly onlineAt: number }> {
+    const refused = await this.#prepare(address);
+    if (refused) return { fault: refused, wasOnline: false, onlineAt: 0 };
     const publishing = new AbortController();
     let onlineAt = 0;
     const connection = new Connection({
@@ -260,6 +209,7 @@ class Dialler {
       onAccepted: (accepted) => {
         onlineAt = this.#clock.now();
         this.#online(accepted);
+        if (this.#report) connection.say({ case: "report", value: this.#report });
         void this.#publish(connection, publishing.signal);
       },
       onDrain: (reason) =>
@@ -275,6 +225,20 @@ class Dialler {
     return { fault, wasOnline: connection.accepted !== undefined, onlineAt };
   }
 
+  async #prepare(address: string): Promise<Fault | undefined> {
+    try {
+      await this.#options.beforeDial?.(address, this.#stopping.signal);
+      return undefined;
+    } catch (error) {
+      return faultFromError(error);
+    }
+  }
+
+  report(report: IdentityReport): void {
+    this.#report = report;
+    if (this.#connection?.accepted) this.#connection.say({ case: "report", value: report });
+  }
+
   #hello() {
     const { min, max } = this.#options.protocol ?? protocolWindow;
     return {
@@ -282,6 +246,7 @@ class Dialler {
       protocolMax: max,
       bootId: this.#bootId,
       purpose: LinkPurpose.CONTROL,
+      lastGeneration: BigInt(this.#lastGeneration),
       runningCallIds: [...this.#ledger.runningCallIds()],
       agentVersion: this.#options.agentVersion ?? "",
       platform: process.platform,
@@ -323,6 +288,8 @@ class Dialler {
   }
 
   #online({ nodeId, alias, generation, duty }: HelloAccepted): void {
+    this.#lastGeneration = Number(generation);
+    this.#options.onGeneration?.(this.#lastGeneration);
     this.#change({
       state: "online",
       reason: "linked",

@@ -9,6 +9,8 @@ export interface GatewayPeerOptions {
   /** The pin of the authority's public key. */
   readonly pin: Pin;
   readonly clock: Clock;
+  /** Also takes a certificate that is not valid at this machine's time: to ask whose clock is wrong. */
+  readonly atAnyTime?: boolean;
 }
 
 const serverAuth = "1.3.6.1.5.5.7.3.1";
@@ -35,7 +37,7 @@ export function judgeGateway(options: GatewayPeerOptions, chain: readonly Uint8A
       details: { reason: "not_a_server" },
     });
   }
-  return judgeTime(leaf, options.clock.now());
+  return options.atAnyTime === true ? undefined : judgeTime(leaf, options.clock.now());
 }
 
 function mismatch(expected: Pin, other: X509Certificate): Fault {

@@ -1,4 +1,3 @@
-import { X509Certificate } from "node:crypto";
 import type { FaultCode } from "../../shared/fault/codes.ts";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import type { Fault } from "../../shared/fault/fault.ts";
@@ -6,7 +5,8 @@ import { createCertificateRequest } from "../../shared/identity/keys.ts";
 import { createBackoff } from "../../shared/lifetime/backoff.ts";
 import { startDeadline, systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import { Scope } from "../../shared/lifetime/scope.ts";
-import { replaceCertificate, type NodeIdentity } from "./identity.ts";
+import type { HeldIdentity } from "./held-identity.ts";
+import type { NodeIdentity } from "./identity.ts";
 
 /**
  * Keeps a node's certificate young: renews it once it has lived two thirds of its time and up to five sevenths, at a
@@ -24,9 +24,8 @@ export type RenewalState =
 
 /** What `startRenewal` takes. */
 export interface RenewalOptions {
-  /** The node's folder. */
-  readonly dir: string;
-  readonly identity: NodeIdentity;
+  /** Whose certificate it is; others may renew it too. */
+  readonly held: HeldIdentity;
   /** Hands the request (PKCS#10, DER) to the gateway and gives the certificate (DER) back. */
   readonly renew: (request: Uint8Array, signal: AbortSignal) => Promise<{ readonly certificate: Uint8Array }>;
   /** Gets the identity with its new certificate, which is on the disk then. */
@@ -57,67 +56,85 @@ export function renewalTime(identity: NodeIdentity, random: number): number {
 
 /** Starts renewing. The caller disposes it. */
 export function startRenewal(options: RenewalOptions): Renewal {
+  const { held } = options;
   const clock = options.clock ?? systemClock;
   const random = options.random ?? Math.random;
   const scope = new Scope("renewal");
-  let state: RenewalState = { kind: "waiting", renewAt: renewalTime(options.identity, random()) };
+  let state: RenewalState = { kind: "waiting", renewAt: renewalTime(held.current, random()) };
   const become = (next: RenewalState): void => {
     state = next;
     options.onState?.(next);
   };
 
   scope.spawn("renew", async (signal) => {
-    let identity = options.identity;
     while (state.kind === "waiting") {
-      await sleepUntil(state.renewAt, clock, signal);
-      const renewed = await renewAtLast({ ...options, identity, clock, random }, become, signal);
-      if (!renewed) return;
-      identity = renewed;
-      become({ kind: "waiting", renewAt: renewalTime(identity, random()) });
+      const identity = held.current;
+      await waitUntilDue(state.renewAt, { held, clock, signal });
+      const attempts = { ...options, identity, clock, random };
+      const goesOn = held.current !== identity || (await renewAtLast(attempts, become, signal));
+      if (!goesOn) return;
+      become({ kind: "waiting", renewAt: renewalTime(held.current, random()) });
     }
   });
   return { status: () => state, [Symbol.asyncDispose]: () => scope.end() };
 }
 
-async function sleepUntil(at: number, clock: Clock, signal: AbortSignal): Promise<void> {
-  for (let leftMs = at - clock.now(); leftMs > 0; leftMs = at - clock.now()) {
+interface Waiting {
+  readonly held: HeldIdentity;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Returns when it is time, or when somebody else has renewed the certificate. */
+async function waitUntilDue(at: number, { held, clock, signal }: Waiting): Promise<void> {
+  const identity = held.current;
+  for (let leftMs = at - clock.now(); leftMs > 0 && held.current === identity; leftMs = at - clock.now()) {
     await clock.sleep(Math.min(leftMs, longestSleepMs), { signal });
   }
 }
 
-type Attempts = RenewalOptions & { readonly clock: Clock; readonly random: () => number };
+type Attempts = RenewalOptions & {
+  /** The one that is to be renewed. */
+  readonly identity: NodeIdentity;
+  readonly clock: Clock;
+  readonly random: () => number;
+};
 
-/** Tries until it succeeds; undefined once it never will. */
+/** Tries until it succeeds, here or elsewhere; false once it never will. */
 async function renewAtLast(
   attempts: Attempts,
   become: (state: RenewalState) => void,
   signal: AbortSignal,
-): Promise<NodeIdentity | undefined> {
-  const { clock, random, identity } = attempts;
+): Promise<boolean> {
+  const { clock, random, identity, held } = attempts;
   const backoff = createBackoff({ firstMs: 1_000, maxMs: 300_000, random });
   const since = clock.now();
-  for (;;) {
+  while (held.current === identity) {
     try {
-      return await renewOnce(attempts, signal);
+      await renewOnce(attempts, signal);
+      return true;
     } catch (error) {
       signal.throwIfAborted();
       const fault = faultFromError(error);
-      if (finalCodes.has(fault.code)) {
+      if (isFinal(fault)) {
         become({ kind: "ended", fault });
-        return undefined;
+        return false;
       }
       become({ kind: "failing", since, fault, expiresAt: identity.certificateExpiresAt });
     }
     await clock.sleep(backoff.next(), { signal });
   }
+  return true;
 }
 
-async function renewOnce(attempts: Attempts, signal: AbortSignal): Promise<NodeIdentity> {
-  const { clock, dir, identity } = attempts;
+function isFinal({ code, retryable }: Fault): boolean {
+  return finalCodes.has(code) || (code === "IDENTITY_EXPIRED" && !retryable);
+}
+
+async function renewOnce(attempts: Attempts, signal: AbortSignal): Promise<void> {
+  const { clock, held, identity } = attempts;
   using deadline = startDeadline({ timeoutMs: attemptTimeoutMs, signal, clock });
   const request = await createCertificateRequest(identity.keyPem);
   const { certificate } = await attempts.renew(request, deadline.signal);
-  const renewed = await replaceCertificate(dir, identity, new X509Certificate(certificate).toString());
-  attempts.onRenewed(renewed);
-  return renewed;
+  attempts.onRenewed(await held.renewed(certificate));
 }

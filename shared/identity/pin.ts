@@ -27,6 +27,11 @@ export function parsePin(text: string, field = "pin"): Pin {
   return (prefix + hex) as Pin;
 }
 
+/** Whether a text is a pin as `parsePin` gives it. */
+export function isPin(text: string): text is Pin {
+  return text.startsWith(prefix) && digits.test(text.slice(prefix.length));
+}
+
 function joinPairs(text: string): string {
   const pairs = text.split(":");
   return pairs.every((pair) => pair.length === 2) ? pairs.join("") : text;

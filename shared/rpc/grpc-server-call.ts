@@ -1,4 +1,5 @@
 import type { Http2Session, ServerHttp2Stream } from "node:http2";
+import type { TLSSocket } from "node:tls";
 import { Metadata, status, type ServerDuplexStream } from "@grpc/grpc-js";
 import { Fault } from "../fault/fault.ts";
 import type { Clock } from "../lifetime/clock.ts";
@@ -162,9 +163,10 @@ function toConnection(session: Http2Session, peer: Peer): ServerConnection {
 }
 
 function refusalOf(session: Http2Session): string | undefined {
-  const { socket } = session;
-  if (!("getPeerCertificate" in socket)) return undefined;
-  if (Object.keys(socket.getPeerCertificate()).length === 0) return undefined;
+  // A session shows its socket through a proxy that hides members from `in`, and hands them out all the same.
+  const socket = session.socket as Partial<TLSSocket>;
+  const shown = socket.getPeerCertificate?.();
+  if (!shown || Object.keys(shown).length === 0) return undefined;
   const error: unknown = socket.authorizationError;
   return typeof error === "string" ? error : "UNKNOWN";
 }

@@ -184,4 +184,28 @@ export const pairing = [
     id: "pairing.operator-fields-kept",
     says: "Alias, labels and profile set by an administrator are unchanged after the node reconnects, is upgraded, changes its host name or publishes more tools.",
   },
+  {
+    id: "pairing.lapsed-renews",
+    says: "A node whose certificate lapsed 1 day or 89 days ago, because it slept or the gateway was down, renews with the proof of its key and is `online` with nobody acting; one lapsed 91 days ago gets `IDENTITY_EXPIRED`, not retryable, and the hint to join with a new code.",
+  },
+  {
+    id: "pairing.renew-at-two-thirds",
+    says: "A certificate is valid for 7 days and is renewed between 4 days 16 h and 5 days of its age, spread at random, without a cut of the link or an error of a running call.",
+  },
+  {
+    id: "pairing.renewal-proves-key",
+    says: "A renewal signed with another key, replayed from an earlier renewal, or naming another node's id is refused with `UNAUTHENTICATED`, and the certificate in use stays valid.",
+  },
+  {
+    id: "pairing.lapsed-and-revoked",
+    says: "A node revoked while its certificate was lapsed gets `IDENTITY_REVOKED`, and no certificate, at every day of the 90.",
+  },
+  {
+    id: "pairing.link-ends-with-certificate",
+    says: "A link whose certificate passes its expiry without renewal is closed within 1 s with `IDENTITY_EXPIRED`, retryable, and its node has to renew before it can link again.",
+  },
+  {
+    id: "pairing.copied-home-way-back",
+    says: "On a copied home that was refused, `fairlead node join CODE --new-identity` makes a key of its own and joins as another node, and the original keeps its link, certificate and grants.",
+  },
 ] as const;

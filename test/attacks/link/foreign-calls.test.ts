@@ -18,7 +18,9 @@ proves(
   async () => {
     // The generation rises by one with every link, whichever node it is: none is ever equal to another's.
     let generation = 0;
-    await using gateway = await openLinkGateway({ nextGeneration: () => (generation += 1) });
+    await using gateway = await openLinkGateway({
+      nextGeneration: async () => ({ generation: (generation += 1), isStale: false }),
+    });
     const finish = Promise.withResolvers<void>();
     const services = [
       serve(Files, {

@@ -38,7 +38,10 @@ test("a store of schema 1 is brought to the present one with everything in it", 
     { id: "1123456789abcdef0123", alias: "devbox", profile: "full", revokedAt: 1_650_000_000_000 },
   ]);
   expect(await getSetting(store.db, "kept")).toEqual([1, "two"]);
-  expect(await nextGeneration(store.db, "0123456789abcdef0123")).toBe(42);
+  expect(await nextGeneration(store, "0123456789abcdef0123", 41)).toEqual({
+    generation: 42,
+    isStale: false,
+  });
   expect(await store.db.selectFrom("approvals").selectAll().execute()).toEqual([]);
   expect(await store.db.selectFrom("nodes").select(["agent_version", "note"]).execute()).toEqual([
     { agent_version: "", note: "" },

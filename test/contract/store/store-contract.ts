@@ -165,14 +165,32 @@ function repositoryRules(makePlace: () => Promise<StorePlace>): void {
     await using place = await makePlace();
     {
       await using store = await place.open();
-      const given = await Promise.all(Array.from({ length: 20 }, () => nextGeneration(store.db, "a")));
+      const next = async (nodeId: string): Promise<number> =>
+        (await nextGeneration(store, nodeId, 0)).generation;
+      const given = await Promise.all(Array.from({ length: 20 }, () => next("a")));
       expect(given.toSorted((left, right) => left - right)).toEqual(
         Array.from({ length: 20 }, (_, at) => at + 1),
       );
-      expect(await nextGeneration(store.db, "b")).toBe(1);
+      expect(await next("b")).toBe(1);
     }
     await using store = await place.open();
-    expect(await nextGeneration(store.db, "a")).toBe(21);
+    expect(await nextGeneration(store, "a", 0)).toEqual({ generation: 21, isStale: false });
+  });
+
+  test("a home that comes with an older generation than was given to its node is stale; a lost answer is not", async () => {
+    await using place = await makePlace();
+    await using store = await place.open();
+    const ask = async (presented: number): Promise<boolean> =>
+      (await nextGeneration(store, "a", presented)).isStale;
+    expect(await ask(0)).toBe(false); // given 1
+    expect(await ask(1)).toBe(false); // given 2
+    expect(await ask(1)).toBe(false); // the answer got lost; given 3
+    expect(await ask(3)).toBe(false); // given 4
+    expect(await ask(4)).toBe(false); // given 5: a copy is made of the home that knows 4
+    expect(await ask(5)).toBe(false); // given 6
+    expect(await ask(4)).toBe(true); // the copy; given 7
+    expect(await ask(6)).toBe(true); // the first home, which the copy has overtaken
+    expect(await ask(100)).toBe(false); // the gateway was put back to an older state
   });
 
   test("of a hundred that take a code of three uses at once, three succeed", async () => {

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/admin.proto.
  */
 export const file_fairlead_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEigAIKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBEhgKEHJlcXVpcmVfYXBwcm92YWwYBiABKAgSDAoEbm90ZRgHIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VzIogBChlBZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlEgwKBGNvZGUYASABKAkSDwoHY29tbWFuZBgCIAEoCRISCgpleHBpcmVzX21zGAMgASgDEgwKBHVzZXMYBCABKA0SEAoId2FybmluZ3MYBSADKAkSGAoQcmVxdWlyZV9hcHByb3ZhbBgGIAEoCCK7BAoLTm9kZVN1bW1hcnkSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSDQoFc3RhdGUYAyABKAkSEAoIc2luY2VfbXMYBCABKAMSDgoGcmVhc29uGAUgASgJEhEKCW5leHRfc3RlcBgGIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEhEKCWhvc3RfbmFtZRgJIAEoCRI0CgZsYWJlbHMYCiADKAsyJC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeS5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAsgASgJEhIKCndvcmtzcGFjZXMYDCADKAkSDQoFdG9vbHMYDSABKA0SDgoGc2tpbGxzGA4gASgNEh4KFmNlcnRpZmljYXRlX2V4cGlyZXNfbXMYDyABKAMSFAoMbGFzdF9zZWVuX21zGBAgASgDEhEKCXBhaXJlZF9tcxgRIAEoAxISCgpnZW5lcmF0aW9uGBIgASgEEg8KB2FkZHJlc3MYEyABKAkSEwoLY29udGFpbm1lbnQYFCABKAkSMQoIcHJvYmxlbXMYFSADKAsyHy5mYWlybGVhZC52MS5QdWJsaWNhdGlvblByb2JsZW0SDAoEbm90ZRgWIAEoCRIkCgRsaW5rGCggASgLMhYuZmFpcmxlYWQudjEuTGlua0ZhY3RzGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiuQEKCUxpbmtGYWN0cxIQCghwcm90b2NvbBgBIAEoDRIPCgd1cGdyYWRlGAIgASgJEhkKEWluc3RhbGxlZF92ZXJzaW9uGAMgASgJEhgKEGRyb3BwZWRfbWVzc2FnZXMYBCABKAQSLQoJdGltZWRfb3V0GAUgAygLMhouZmFpcmxlYWQudjEuVGltZWRPdXRDYWxscxIlCgVkcmFpbhgGIAEoCzIWLmZhaXJsZWFkLnYxLk5vZGVEcmFpbiIuCg1UaW1lZE91dENhbGxzEg4KBm1ldGhvZBgBIAEoCRINCgVjb3VudBgCIAEoBCJSCglOb2RlRHJhaW4SEAoIc2luY2VfbXMYASABKAMSEwoLZGVhZGxpbmVfbXMYAiABKAMSEAoIdW50aWxfbXMYAyABKAMSDAoEbm90ZRgEIAEoCSJTChJQdWJsaWNhdGlvblByb2JsZW0SDAoEa2luZBgBIAEoCRIMCgRuYW1lGAIgASgJEiEKBWZhdWx0GAMgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQilQEKFUFkbWluTGlzdE5vZGVzUmVxdWVzdBINCgVzdGF0ZRgBIAEoCRI+CgZsYWJlbHMYAiADKAsyLi5mYWlybGVhZC52MS5BZG1pbkxpc3ROb2Rlc1JlcXVlc3QuTGFiZWxzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJBChZBZG1pbkxpc3ROb2Rlc1Jlc3BvbnNlEicKBW5vZGVzGAEgAygLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiIwoTQWRtaW5HZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJIj4KFEFkbWluR2V0Tm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSImChZBZG1pblJldm9rZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiUgoXQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgiawoVQWRtaW5EcmFpbk5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSFgoJd2l0aGluX21zGAIgASgDSACIAQESEAoIdW50aWxfbXMYAyABKAMSDAoEbm90ZRgEIAEoCUIMCgpfd2l0aGluX21zIkAKFkFkbWluRHJhaW5Ob2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IicKF0FkbWluVW5kcmFpbk5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiUwoYQWRtaW5VbmRyYWluTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRIPCgdhbHJlYWR5GAIgASgIIioKGkFkbWluRGlzY29ubmVjdE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiWQobQWRtaW5EaXNjb25uZWN0Tm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRISCgp3YXNfbGlua2VkGAIgASgIIjUKFkFkbWluUmVuYW1lTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVhbGlhcxgCIAEoCSJBChdBZG1pblJlbmFtZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiHAoaQWRtaW5MaXN0RW5yb2xtZW50c1JlcXVlc3QieQobQWRtaW5MaXN0RW5yb2xtZW50c1Jlc3BvbnNlEi8KCHJlcXVlc3RzGAEgAygLMh0uZmFpcmxlYWQudjEuRW5yb2xtZW50UmVxdWVzdBIpCgdyZWZ1c2VkGAIgAygLMhguZmFpcmxlYWQudjEuUmVmdXNlZEpvaW4irQMKEEVucm9sbWVudFJlcXVlc3QSCgoCaWQYASABKAkSEwoLd2lzaGVkX25hbWUYAiABKAkSEQoJaG9zdF9uYW1lGAMgASgJEhAKCHBsYXRmb3JtGAQgASgJEhUKDWFnZW50X3ZlcnNpb24YBSABKAkSCwoDa2V5GAYgASgJEg8KB2FkZHJlc3MYByABKAkSEgoKd29ya3NwYWNlcxgIIAMoCRI5CgZsYWJlbHMYCSADKAsyKS5mYWlybGVhZC52MS5FbnJvbG1lbnRSZXF1ZXN0LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYCiABKAkSDQoFYWxpYXMYCyABKAkSDAoEbm90ZRgMIAEoCRIXCg9jb21wYXJpc29uX2NvZGUYDSABKAkSEAoIYXNrZWRfbXMYDiABKAMSDwoHc2Vlbl9tcxgPIAEoAxISCgpleHBpcmVzX21zGBAgASgDEhEKCWNvbm5lY3RlZBgRIAEoCBIPCgdjb21tYW5kGBIgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEieAoLUmVmdXNlZEpvaW4SDwoHYWRkcmVzcxgBIAEoCRIMCgRjb2RlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRINCgVjb3VudBgEIAEoDRIVCg1maXJzdF9zZWVuX21zGAUgASgDEhQKDGxhc3Rfc2Vlbl9tcxgGIAEoAyLAAQocQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVxdWVzdBIKCgJpZBgBIAEoCRINCgVhbGlhcxgCIAEoCRJFCgZsYWJlbHMYAyADKAsyNS5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXF1ZXN0LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYBCABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKFAQodQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgSEgoKcmVxdWVzdF9pZBgDIAEoCRIXCg9jb21wYXJpc29uX2NvZGUYBCABKAkiKQobQWRtaW5SZWplY3RFbnJvbG1lbnRSZXF1ZXN0EgoKAmlkGAEgASgJIl8KHEFkbWluUmVqZWN0RW5yb2xtZW50UmVzcG9uc2USLgoHcmVxdWVzdBgBIAEoCzIdLmZhaXJsZWFkLnYxLkVucm9sbWVudFJlcXVlc3QSDwoHYWxyZWFkeRgCIAEoCCKbAQoVQWRtaW5MYWJlbE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSOAoDc2V0GAIgAygLMisuZmFpcmxlYWQudjEuQWRtaW5MYWJlbE5vZGVSZXF1ZXN0LlNldEVudHJ5Eg4KBnJlbW92ZRgDIAMoCRoqCghTZXRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkAKFkFkbWluTGFiZWxOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IjIKFEFkbWluTm90ZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDAoEbm90ZRgCIAEoCSI/ChVBZG1pbk5vdGVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IkkKF0FkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFYWdlbnQYAiABKAkSDgoGdHRsX21zGAMgASgDIlsKBVRva2VuEgoKAmlkGAEgASgJEg8KB3Nlc3Npb24YAiABKAkSDQoFYWdlbnQYAyABKAkSEgoKY3JlYXRlZF9tcxgEIAEoAxISCgpleHBpcmVzX21zGAUgASgDIksKGEFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRIhCgV0b2tlbhgBIAEoCzISLmZhaXJsZWFkLnYxLlRva2VuEgwKBHRleHQYAiABKAkiGAoWQWRtaW5MaXN0VG9rZW5zUmVxdWVzdCI9ChdBZG1pbkxpc3RUb2tlbnNSZXNwb25zZRIiCgZ0b2tlbnMYASADKAsyEi5mYWlybGVhZC52MS5Ub2tlbiIlChdBZG1pblJldm9rZVRva2VuUmVxdWVzdBIKCgJpZBgBIAEoCSI9ChhBZG1pblJldm9rZVRva2VuUmVzcG9uc2USIQoFdG9rZW4YASABKAsyEi5mYWlybGVhZC52MS5Ub2tlbiK2AQoIQXBwcm92YWwSCgoCaWQYASABKAkSDQoFc3RhdGUYAiABKAkSDQoFdGl0bGUYAyABKAkSDgoGZGV0YWlsGAQgASgJEg0KBWFnZW50GAUgASgJEg8KB3Nlc3Npb24YBiABKAkSDAoEbm9kZRgHIAEoCRIMCgRydWxlGAggASgJEhAKCGFza2VkX21zGAkgASgDEhIKCmV4cGlyZXNfbXMYCiABKAMSDgoGZGlnZXN0GAsgASgJIigKGUFkbWluTGlzdEFwcHJvdmFsc1JlcXVlc3QSCwoDYWxsGAEgASgIIkYKGkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEigKCWFwcHJvdmFscxgBIAMoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsIjcKGkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJEg0KBWFsbG93GAIgASgIIkYKG0FkbWluRGVjaWRlQXBwcm92YWxSZXNwb25zZRInCghhcHByb3ZhbBgBIAEoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsMuQNCgVBZG1pbhJUCglHZXRTdGF0dXMSIi5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1JlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlEl0KDENyZWF0ZUludml0ZRIlLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBomLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVzcG9uc2USVAoJTGlzdE5vZGVzEiIuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXNwb25zZRJOCgdHZXROb2RlEiAuZmFpcmxlYWQudjEuQWRtaW5HZXROb2RlUmVxdWVzdBohLmZhaXJsZWFkLnYxLkFkbWluR2V0Tm9kZVJlc3BvbnNlElcKClJldm9rZU5vZGUSIy5mYWlybGVhZC52MS5BZG1pblJldm9rZU5vZGVSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USVAoJRHJhaW5Ob2RlEiIuZmFpcmxlYWQudjEuQWRtaW5EcmFpbk5vZGVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5EcmFpbk5vZGVSZXNwb25zZRJaCgtVbmRyYWluTm9kZRIkLmZhaXJsZWFkLnYxLkFkbWluVW5kcmFpbk5vZGVSZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5VbmRyYWluTm9kZVJlc3BvbnNlEmMKDkRpc2Nvbm5lY3ROb2RlEicuZmFpcmxlYWQudjEuQWRtaW5EaXNjb25uZWN0Tm9kZVJlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkRpc2Nvbm5lY3ROb2RlUmVzcG9uc2USVwoKUmVuYW1lTm9kZRIjLmZhaXJsZWFkLnYxLkFkbWluUmVuYW1lTm9kZVJlcXVlc3QaJC5mYWlybGVhZC52MS5BZG1pblJlbmFtZU5vZGVSZXNwb25zZRJaCgtDcmVhdGVUb2tlbhIkLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVUb2tlblJlc3BvbnNlElcKCkxpc3RUb2tlbnMSIy5mYWlybGVhZC52MS5BZG1pbkxpc3RUb2tlbnNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVzcG9uc2USWgoLUmV2b2tlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlVG9rZW5SZXNwb25zZRJgCg1MaXN0QXBwcm92YWxzEiYuZmFpcmxlYWQudjEuQWRtaW5MaXN0QXBwcm92YWxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEmMKDkxpc3RFbnJvbG1lbnRzEicuZmFpcmxlYWQudjEuQWRtaW5MaXN0RW5yb2xtZW50c1JlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkxpc3RFbnJvbG1lbnRzUmVzcG9uc2USaQoQQXBwcm92ZUVucm9sbWVudBIpLmZhaXJsZWFkLnYxLkFkbWluQXBwcm92ZUVucm9sbWVudFJlcXVlc3QaKi5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXNwb25zZRJmCg9SZWplY3RFbnJvbG1lbnQSKC5mYWlybGVhZC52MS5BZG1pblJlamVjdEVucm9sbWVudFJlcXVlc3QaKS5mYWlybGVhZC52MS5BZG1pblJlamVjdEVucm9sbWVudFJlc3BvbnNlElQKCUxhYmVsTm9kZRIiLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVzcG9uc2USUQoITm90ZU5vZGUSIS5mYWlybGVhZC52MS5BZG1pbk5vdGVOb2RlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkFkbWluTm90ZU5vZGVSZXNwb25zZRJjCg5EZWNpZGVBcHByb3ZhbBInLmZhaXJsZWFkLnYxLkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0GiguZmFpcmxlYWQudjEuQWRtaW5EZWNpZGVBcHByb3ZhbFJlc3BvbnNlYgZwcm90bzM", [file_fairlead_v1_fault]);
+  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEigAIKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBEhgKEHJlcXVpcmVfYXBwcm92YWwYBiABKAgSDAoEbm90ZRgHIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VzIogBChlBZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlEgwKBGNvZGUYASABKAkSDwoHY29tbWFuZBgCIAEoCRISCgpleHBpcmVzX21zGAMgASgDEgwKBHVzZXMYBCABKA0SEAoId2FybmluZ3MYBSADKAkSGAoQcmVxdWlyZV9hcHByb3ZhbBgGIAEoCCKpBQoLTm9kZVN1bW1hcnkSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSDQoFc3RhdGUYAyABKAkSEAoIc2luY2VfbXMYBCABKAMSDgoGcmVhc29uGAUgASgJEhEKCW5leHRfc3RlcBgGIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEhEKCWhvc3RfbmFtZRgJIAEoCRI0CgZsYWJlbHMYCiADKAsyJC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeS5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAsgASgJEhIKCndvcmtzcGFjZXMYDCADKAkSDQoFdG9vbHMYDSABKA0SDgoGc2tpbGxzGA4gASgNEh4KFmNlcnRpZmljYXRlX2V4cGlyZXNfbXMYDyABKAMSFAoMbGFzdF9zZWVuX21zGBAgASgDEhEKCXBhaXJlZF9tcxgRIAEoAxISCgpnZW5lcmF0aW9uGBIgASgEEg8KB2FkZHJlc3MYEyABKAkSEwoLY29udGFpbm1lbnQYFCABKAkSMQoIcHJvYmxlbXMYFSADKAsyHy5mYWlybGVhZC52MS5QdWJsaWNhdGlvblByb2JsZW0SDAoEbm90ZRgWIAEoCRIkCgRsaW5rGCggASgLMhYuZmFpcmxlYWQudjEuTGlua0ZhY3RzEiwKB3JlbmV3YWwYMiABKAsyGy5mYWlybGVhZC52MS5SZW5ld2FsUHJvYmxlbRIUCgx0cnVzdGVkX3BpbnMYMyADKAkSKAoFY2xvbmUYNCABKAsyGS5mYWlybGVhZC52MS5DbG9uZVByb2JsZW0aLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASK5AQoJTGlua0ZhY3RzEhAKCHByb3RvY29sGAEgASgNEg8KB3VwZ3JhZGUYAiABKAkSGQoRaW5zdGFsbGVkX3ZlcnNpb24YAyABKAkSGAoQZHJvcHBlZF9tZXNzYWdlcxgEIAEoBBItCgl0aW1lZF9vdXQYBSADKAsyGi5mYWlybGVhZC52MS5UaW1lZE91dENhbGxzEiUKBWRyYWluGAYgASgLMhYuZmFpcmxlYWQudjEuTm9kZURyYWluIi4KDVRpbWVkT3V0Q2FsbHMSDgoGbWV0aG9kGAEgASgJEg0KBWNvdW50GAIgASgEIlIKCU5vZGVEcmFpbhIQCghzaW5jZV9tcxgBIAEoAxITCgtkZWFkbGluZV9tcxgCIAEoAxIQCgh1bnRpbF9tcxgDIAEoAxIMCgRub3RlGAQgASgJIoABCgxDbG9uZVByb2JsZW0SDAoEa2luZBgBIAEoCRIoCgRrZXB0GAIgASgLMhouZmFpcmxlYWQudjEuTGlua2VkTWFjaGluZRIpCgVvdGhlchgDIAEoCzIaLmZhaXJsZWFkLnYxLkxpbmtlZE1hY2hpbmUSDQoFY291bnQYBCABKA0iQAoNTGlua2VkTWFjaGluZRIPCgdib290X2lkGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSDQoFYXRfbXMYAyABKAMiQQoOUmVuZXdhbFByb2JsZW0SEAoIc2luY2VfbXMYASABKAMSDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIlMKElB1YmxpY2F0aW9uUHJvYmxlbRIMCgRraW5kGAEgASgJEgwKBG5hbWUYAiABKAkSIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKVAQoVQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0Eg0KBXN0YXRlGAEgASgJEj4KBmxhYmVscxgCIAMoCzIuLmZhaXJsZWFkLnYxLkFkbWluTGlzdE5vZGVzUmVxdWVzdC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkEKFkFkbWluTGlzdE5vZGVzUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIjChNBZG1pbkdldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiPgoUQWRtaW5HZXROb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IiYKFkFkbWluUmV2b2tlTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSJSChdBZG1pblJldm9rZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkSDwoHYWxyZWFkeRgCIAEoCCJrChVBZG1pbkRyYWluTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRIWCgl3aXRoaW5fbXMYAiABKANIAIgBARIQCgh1bnRpbF9tcxgDIAEoAxIMCgRub3RlGAQgASgJQgwKCl93aXRoaW5fbXMiQAoWQWRtaW5EcmFpbk5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiJwoXQWRtaW5VbmRyYWluTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSJTChhBZG1pblVuZHJhaW5Ob2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgiKgoaQWRtaW5EaXNjb25uZWN0Tm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSJZChtBZG1pbkRpc2Nvbm5lY3ROb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5EhIKCndhc19saW5rZWQYAiABKAgiNQoWQWRtaW5SZW5hbWVOb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJEg0KBWFsaWFzGAIgASgJIkEKF0FkbWluUmVuYW1lTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSIcChpBZG1pbkxpc3RFbnJvbG1lbnRzUmVxdWVzdCJ5ChtBZG1pbkxpc3RFbnJvbG1lbnRzUmVzcG9uc2USLwoIcmVxdWVzdHMYASADKAsyHS5mYWlybGVhZC52MS5FbnJvbG1lbnRSZXF1ZXN0EikKB3JlZnVzZWQYAiADKAsyGC5mYWlybGVhZC52MS5SZWZ1c2VkSm9pbiKtAwoQRW5yb2xtZW50UmVxdWVzdBIKCgJpZBgBIAEoCRITCgt3aXNoZWRfbmFtZRgCIAEoCRIRCglob3N0X25hbWUYAyABKAkSEAoIcGxhdGZvcm0YBCABKAkSFQoNYWdlbnRfdmVyc2lvbhgFIAEoCRILCgNrZXkYBiABKAkSDwoHYWRkcmVzcxgHIAEoCRISCgp3b3Jrc3BhY2VzGAggAygJEjkKBmxhYmVscxgJIAMoCzIpLmZhaXJsZWFkLnYxLkVucm9sbWVudFJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgKIAEoCRINCgVhbGlhcxgLIAEoCRIMCgRub3RlGAwgASgJEhcKD2NvbXBhcmlzb25fY29kZRgNIAEoCRIQCghhc2tlZF9tcxgOIAEoAxIPCgdzZWVuX21zGA8gASgDEhIKCmV4cGlyZXNfbXMYECABKAMSEQoJY29ubmVjdGVkGBEgASgIEg8KB2NvbW1hbmQYEiABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJ4CgtSZWZ1c2VkSm9pbhIPCgdhZGRyZXNzGAEgASgJEgwKBGNvZGUYAiABKAkSDgoGcmVhc29uGAMgASgJEg0KBWNvdW50GAQgASgNEhUKDWZpcnN0X3NlZW5fbXMYBSABKAMSFAoMbGFzdF9zZWVuX21zGAYgASgDIsABChxBZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXF1ZXN0EgoKAmlkGAEgASgJEg0KBWFsaWFzGAIgASgJEkUKBmxhYmVscxgDIAMoCzI1LmZhaXJsZWFkLnYxLkFkbWluQXBwcm92ZUVucm9sbWVudFJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgEIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIoUBCh1BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkSDwoHYWxyZWFkeRgCIAEoCBISCgpyZXF1ZXN0X2lkGAMgASgJEhcKD2NvbXBhcmlzb25fY29kZRgEIAEoCSIpChtBZG1pblJlamVjdEVucm9sbWVudFJlcXVlc3QSCgoCaWQYASABKAkiXwocQWRtaW5SZWplY3RFbnJvbG1lbnRSZXNwb25zZRIuCgdyZXF1ZXN0GAEgASgLMh0uZmFpcmxlYWQudjEuRW5yb2xtZW50UmVxdWVzdBIPCgdhbHJlYWR5GAIgASgIIpsBChVBZG1pbkxhYmVsTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRI4CgNzZXQYAiADKAsyKy5mYWlybGVhZC52MS5BZG1pbkxhYmVsTm9kZVJlcXVlc3QuU2V0RW50cnkSDgoGcmVtb3ZlGAMgAygJGioKCFNldEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiQAoWQWRtaW5MYWJlbE5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiMgoUQWRtaW5Ob3RlTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRIMCgRub3RlGAIgASgJIj8KFUFkbWluTm90ZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiSQoXQWRtaW5DcmVhdGVUb2tlblJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRINCgVhZ2VudBgCIAEoCRIOCgZ0dGxfbXMYAyABKAMiWwoFVG9rZW4SCgoCaWQYASABKAkSDwoHc2Vzc2lvbhgCIAEoCRINCgVhZ2VudBgDIAEoCRISCgpjcmVhdGVkX21zGAQgASgDEhIKCmV4cGlyZXNfbXMYBSABKAMiSwoYQWRtaW5DcmVhdGVUb2tlblJlc3BvbnNlEiEKBXRva2VuGAEgASgLMhIuZmFpcmxlYWQudjEuVG9rZW4SDAoEdGV4dBgCIAEoCSIYChZBZG1pbkxpc3RUb2tlbnNSZXF1ZXN0Ij0KF0FkbWluTGlzdFRva2Vuc1Jlc3BvbnNlEiIKBnRva2VucxgBIAMoCzISLmZhaXJsZWFkLnYxLlRva2VuIiUKF0FkbWluUmV2b2tlVG9rZW5SZXF1ZXN0EgoKAmlkGAEgASgJIj0KGEFkbWluUmV2b2tlVG9rZW5SZXNwb25zZRIhCgV0b2tlbhgBIAEoCzISLmZhaXJsZWFkLnYxLlRva2VuIrYBCghBcHByb3ZhbBIKCgJpZBgBIAEoCRINCgVzdGF0ZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIOCgZkZXRhaWwYBCABKAkSDQoFYWdlbnQYBSABKAkSDwoHc2Vzc2lvbhgGIAEoCRIMCgRub2RlGAcgASgJEgwKBHJ1bGUYCCABKAkSEAoIYXNrZWRfbXMYCSABKAMSEgoKZXhwaXJlc19tcxgKIAEoAxIOCgZkaWdlc3QYCyABKAkiKAoZQWRtaW5MaXN0QXBwcm92YWxzUmVxdWVzdBILCgNhbGwYASABKAgiRgoaQWRtaW5MaXN0QXBwcm92YWxzUmVzcG9uc2USKAoJYXBwcm92YWxzGAEgAygLMhUuZmFpcmxlYWQudjEuQXBwcm92YWwiNwoaQWRtaW5EZWNpZGVBcHByb3ZhbFJlcXVlc3QSCgoCaWQYASABKAkSDQoFYWxsb3cYAiABKAgiRgobQWRtaW5EZWNpZGVBcHByb3ZhbFJlc3BvbnNlEicKCGFwcHJvdmFsGAEgASgLMhUuZmFpcmxlYWQudjEuQXBwcm92YWwy5A0KBUFkbWluElQKCUdldFN0YXR1cxIiLmZhaXJsZWFkLnYxLkFkbWluR2V0U3RhdHVzUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluR2V0U3RhdHVzUmVzcG9uc2USXQoMQ3JlYXRlSW52aXRlEiUuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVJbnZpdGVSZXF1ZXN0GiYuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVJbnZpdGVSZXNwb25zZRJUCglMaXN0Tm9kZXMSIi5mYWlybGVhZC52MS5BZG1pbkxpc3ROb2Rlc1JlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkxpc3ROb2Rlc1Jlc3BvbnNlEk4KB0dldE5vZGUSIC5mYWlybGVhZC52MS5BZG1pbkdldE5vZGVSZXF1ZXN0GiEuZmFpcmxlYWQudjEuQWRtaW5HZXROb2RlUmVzcG9uc2USVwoKUmV2b2tlTm9kZRIjLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlTm9kZVJlcXVlc3QaJC5mYWlybGVhZC52MS5BZG1pblJldm9rZU5vZGVSZXNwb25zZRJUCglEcmFpbk5vZGUSIi5mYWlybGVhZC52MS5BZG1pbkRyYWluTm9kZVJlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkRyYWluTm9kZVJlc3BvbnNlEloKC1VuZHJhaW5Ob2RlEiQuZmFpcmxlYWQudjEuQWRtaW5VbmRyYWluTm9kZVJlcXVlc3QaJS5mYWlybGVhZC52MS5BZG1pblVuZHJhaW5Ob2RlUmVzcG9uc2USYwoORGlzY29ubmVjdE5vZGUSJy5mYWlybGVhZC52MS5BZG1pbkRpc2Nvbm5lY3ROb2RlUmVxdWVzdBooLmZhaXJsZWFkLnYxLkFkbWluRGlzY29ubmVjdE5vZGVSZXNwb25zZRJXCgpSZW5hbWVOb2RlEiMuZmFpcmxlYWQudjEuQWRtaW5SZW5hbWVOb2RlUmVxdWVzdBokLmZhaXJsZWFkLnYxLkFkbWluUmVuYW1lTm9kZVJlc3BvbnNlEloKC0NyZWF0ZVRva2VuEiQuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVUb2tlblJlcXVlc3QaJS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZVRva2VuUmVzcG9uc2USVwoKTGlzdFRva2VucxIjLmZhaXJsZWFkLnYxLkFkbWluTGlzdFRva2Vuc1JlcXVlc3QaJC5mYWlybGVhZC52MS5BZG1pbkxpc3RUb2tlbnNSZXNwb25zZRJaCgtSZXZva2VUb2tlbhIkLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlVG9rZW5SZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VUb2tlblJlc3BvbnNlEmAKDUxpc3RBcHByb3ZhbHMSJi5mYWlybGVhZC52MS5BZG1pbkxpc3RBcHByb3ZhbHNSZXF1ZXN0GicuZmFpcmxlYWQudjEuQWRtaW5MaXN0QXBwcm92YWxzUmVzcG9uc2USYwoOTGlzdEVucm9sbWVudHMSJy5mYWlybGVhZC52MS5BZG1pbkxpc3RFbnJvbG1lbnRzUmVxdWVzdBooLmZhaXJsZWFkLnYxLkFkbWluTGlzdEVucm9sbWVudHNSZXNwb25zZRJpChBBcHByb3ZlRW5yb2xtZW50EikuZmFpcmxlYWQudjEuQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVxdWVzdBoqLmZhaXJsZWFkLnYxLkFkbWluQXBwcm92ZUVucm9sbWVudFJlc3BvbnNlEmYKD1JlamVjdEVucm9sbWVudBIoLmZhaXJsZWFkLnYxLkFkbWluUmVqZWN0RW5yb2xtZW50UmVxdWVzdBopLmZhaXJsZWFkLnYxLkFkbWluUmVqZWN0RW5yb2xtZW50UmVzcG9uc2USVAoJTGFiZWxOb2RlEiIuZmFpcmxlYWQudjEuQWRtaW5MYWJlbE5vZGVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5MYWJlbE5vZGVSZXNwb25zZRJRCghOb3RlTm9kZRIhLmZhaXJsZWFkLnYxLkFkbWluTm90ZU5vZGVSZXF1ZXN0GiIuZmFpcmxlYWQudjEuQWRtaW5Ob3RlTm9kZVJlc3BvbnNlEmMKDkRlY2lkZUFwcHJvdmFsEicuZmFpcmxlYWQudjEuQWRtaW5EZWNpZGVBcHByb3ZhbFJlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkRlY2lkZUFwcHJvdmFsUmVzcG9uc2ViBnByb3RvMw", [file_fairlead_v1_fault]);
 
 /**
  * Asks for the gateway's health.
@@ -407,6 +407,27 @@ export type NodeSummary = Message<"fairlead.v1.NodeSummary"> & {
    * @generated from field: fairlead.v1.LinkFacts link = 40;
    */
   link?: LinkFacts | undefined;
+
+  /**
+   * Set while the node says that its certificate cannot be renewed.
+   *
+   * @generated from field: fairlead.v1.RenewalProblem renewal = 50;
+   */
+  renewal?: RenewalProblem | undefined;
+
+  /**
+   * Pins of the authorities that the node trusts, as it said last.
+   *
+   * @generated from field: repeated string trusted_pins = 51;
+   */
+  trustedPins: string[];
+
+  /**
+   * Set once two processes came with its identity.
+   *
+   * @generated from field: fairlead.v1.CloneProblem clone = 52;
+   */
+  clone?: CloneProblem | undefined;
 };
 
 /**
@@ -543,6 +564,118 @@ export const NodeDrainSchema: GenMessage<NodeDrain> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_admin, 7);
 
 /**
+ * Two processes with one identity: one of their homes is a copy.
+ *
+ * @generated from message fairlead.v1.CloneProblem
+ */
+export type CloneProblem = Message<"fairlead.v1.CloneProblem"> & {
+  /**
+   * `refused`: both were there at once, and the other was turned away; `suspected`: the other has an older state.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The one whose link goes on.
+   *
+   * @generated from field: fairlead.v1.LinkedMachine kept = 2;
+   */
+  kept?: LinkedMachine | undefined;
+
+  /**
+   * The other.
+   *
+   * @generated from field: fairlead.v1.LinkedMachine other = 3;
+   */
+  other?: LinkedMachine | undefined;
+
+  /**
+   * How often it happened.
+   *
+   * @generated from field: uint32 count = 4;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message fairlead.v1.CloneProblem.
+ * Use `create(CloneProblemSchema)` to create a new message.
+ */
+export const CloneProblemSchema: GenMessage<CloneProblem> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 8);
+
+/**
+ * One process of a node.
+ *
+ * @generated from message fairlead.v1.LinkedMachine
+ */
+export type LinkedMachine = Message<"fairlead.v1.LinkedMachine"> & {
+  /**
+   * Names the process.
+   *
+   * @generated from field: string boot_id = 1;
+   */
+  bootId: string;
+
+  /**
+   * Where it connects from.
+   *
+   * @generated from field: string address = 2;
+   */
+  address: string;
+
+  /**
+   * When it was seen, in milliseconds since 1970.
+   *
+   * @generated from field: int64 at_ms = 3;
+   */
+  atMs: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.LinkedMachine.
+ * Use `create(LinkedMachineSchema)` to create a new message.
+ */
+export const LinkedMachineSchema: GenMessage<LinkedMachine> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 9);
+
+/**
+ * A certificate that cannot be renewed; it is tried again until it ends.
+ *
+ * @generated from message fairlead.v1.RenewalProblem
+ */
+export type RenewalProblem = Message<"fairlead.v1.RenewalProblem"> & {
+  /**
+   * Since when, in milliseconds since 1970.
+   *
+   * @generated from field: int64 since_ms = 1;
+   */
+  sinceMs: bigint;
+
+  /**
+   * The code of the last failure.
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+
+  /**
+   * What the last failure says.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message fairlead.v1.RenewalProblem.
+ * Use `create(RenewalProblemSchema)` to create a new message.
+ */
+export const RenewalProblemSchema: GenMessage<RenewalProblem> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 10);
+
+/**
  * A published thing that was refused.
  *
  * @generated from message fairlead.v1.PublicationProblem
@@ -575,7 +708,7 @@ export type PublicationProblem = Message<"fairlead.v1.PublicationProblem"> & {
  * Use `create(PublicationProblemSchema)` to create a new message.
  */
 export const PublicationProblemSchema: GenMessage<PublicationProblem> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 8);
+  messageDesc(file_fairlead_v1_admin, 11);
 
 /**
  * Which nodes.
@@ -603,7 +736,7 @@ export type AdminListNodesRequest = Message<"fairlead.v1.AdminListNodesRequest">
  * Use `create(AdminListNodesRequestSchema)` to create a new message.
  */
 export const AdminListNodesRequestSchema: GenMessage<AdminListNodesRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 9);
+  messageDesc(file_fairlead_v1_admin, 12);
 
 /**
  * The nodes.
@@ -624,7 +757,7 @@ export type AdminListNodesResponse = Message<"fairlead.v1.AdminListNodesResponse
  * Use `create(AdminListNodesResponseSchema)` to create a new message.
  */
 export const AdminListNodesResponseSchema: GenMessage<AdminListNodesResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 10);
+  messageDesc(file_fairlead_v1_admin, 13);
 
 /**
  * Which node.
@@ -645,7 +778,7 @@ export type AdminGetNodeRequest = Message<"fairlead.v1.AdminGetNodeRequest"> & {
  * Use `create(AdminGetNodeRequestSchema)` to create a new message.
  */
 export const AdminGetNodeRequestSchema: GenMessage<AdminGetNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 11);
+  messageDesc(file_fairlead_v1_admin, 14);
 
 /**
  * The node.
@@ -666,7 +799,7 @@ export type AdminGetNodeResponse = Message<"fairlead.v1.AdminGetNodeResponse"> &
  * Use `create(AdminGetNodeResponseSchema)` to create a new message.
  */
 export const AdminGetNodeResponseSchema: GenMessage<AdminGetNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 12);
+  messageDesc(file_fairlead_v1_admin, 15);
 
 /**
  * Which node to revoke.
@@ -687,7 +820,7 @@ export type AdminRevokeNodeRequest = Message<"fairlead.v1.AdminRevokeNodeRequest
  * Use `create(AdminRevokeNodeRequestSchema)` to create a new message.
  */
 export const AdminRevokeNodeRequestSchema: GenMessage<AdminRevokeNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 13);
+  messageDesc(file_fairlead_v1_admin, 16);
 
 /**
  * It is revoked.
@@ -715,7 +848,7 @@ export type AdminRevokeNodeResponse = Message<"fairlead.v1.AdminRevokeNodeRespon
  * Use `create(AdminRevokeNodeResponseSchema)` to create a new message.
  */
 export const AdminRevokeNodeResponseSchema: GenMessage<AdminRevokeNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 14);
+  messageDesc(file_fairlead_v1_admin, 17);
 
 /**
  * Which node to take out of service, and how.
@@ -757,7 +890,7 @@ export type AdminDrainNodeRequest = Message<"fairlead.v1.AdminDrainNodeRequest">
  * Use `create(AdminDrainNodeRequestSchema)` to create a new message.
  */
 export const AdminDrainNodeRequestSchema: GenMessage<AdminDrainNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 15);
+  messageDesc(file_fairlead_v1_admin, 18);
 
 /**
  * It takes no new call.
@@ -778,7 +911,7 @@ export type AdminDrainNodeResponse = Message<"fairlead.v1.AdminDrainNodeResponse
  * Use `create(AdminDrainNodeResponseSchema)` to create a new message.
  */
 export const AdminDrainNodeResponseSchema: GenMessage<AdminDrainNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 16);
+  messageDesc(file_fairlead_v1_admin, 19);
 
 /**
  * Which node to take back into service.
@@ -799,7 +932,7 @@ export type AdminUndrainNodeRequest = Message<"fairlead.v1.AdminUndrainNodeReque
  * Use `create(AdminUndrainNodeRequestSchema)` to create a new message.
  */
 export const AdminUndrainNodeRequestSchema: GenMessage<AdminUndrainNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 17);
+  messageDesc(file_fairlead_v1_admin, 20);
 
 /**
  * It takes calls again.
@@ -827,7 +960,7 @@ export type AdminUndrainNodeResponse = Message<"fairlead.v1.AdminUndrainNodeResp
  * Use `create(AdminUndrainNodeResponseSchema)` to create a new message.
  */
 export const AdminUndrainNodeResponseSchema: GenMessage<AdminUndrainNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 18);
+  messageDesc(file_fairlead_v1_admin, 21);
 
 /**
  * Which node's link to end.
@@ -848,7 +981,7 @@ export type AdminDisconnectNodeRequest = Message<"fairlead.v1.AdminDisconnectNod
  * Use `create(AdminDisconnectNodeRequestSchema)` to create a new message.
  */
 export const AdminDisconnectNodeRequestSchema: GenMessage<AdminDisconnectNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 19);
+  messageDesc(file_fairlead_v1_admin, 22);
 
 /**
  * Its link has ended; the node dials again by itself.
@@ -876,7 +1009,7 @@ export type AdminDisconnectNodeResponse = Message<"fairlead.v1.AdminDisconnectNo
  * Use `create(AdminDisconnectNodeResponseSchema)` to create a new message.
  */
 export const AdminDisconnectNodeResponseSchema: GenMessage<AdminDisconnectNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 20);
+  messageDesc(file_fairlead_v1_admin, 23);
 
 /**
  * Which node to rename.
@@ -904,7 +1037,7 @@ export type AdminRenameNodeRequest = Message<"fairlead.v1.AdminRenameNodeRequest
  * Use `create(AdminRenameNodeRequestSchema)` to create a new message.
  */
 export const AdminRenameNodeRequestSchema: GenMessage<AdminRenameNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 21);
+  messageDesc(file_fairlead_v1_admin, 24);
 
 /**
  * It is renamed.
@@ -925,7 +1058,7 @@ export type AdminRenameNodeResponse = Message<"fairlead.v1.AdminRenameNodeRespon
  * Use `create(AdminRenameNodeResponseSchema)` to create a new message.
  */
 export const AdminRenameNodeResponseSchema: GenMessage<AdminRenameNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 22);
+  messageDesc(file_fairlead_v1_admin, 25);
 
 /**
  * Asks for the machines that wait.
@@ -940,7 +1073,7 @@ export type AdminListEnrolmentsRequest = Message<"fairlead.v1.AdminListEnrolment
  * Use `create(AdminListEnrolmentsRequestSchema)` to create a new message.
  */
 export const AdminListEnrolmentsRequestSchema: GenMessage<AdminListEnrolmentsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 23);
+  messageDesc(file_fairlead_v1_admin, 26);
 
 /**
  * What waits, and what was refused.
@@ -968,7 +1101,7 @@ export type AdminListEnrolmentsResponse = Message<"fairlead.v1.AdminListEnrolmen
  * Use `create(AdminListEnrolmentsResponseSchema)` to create a new message.
  */
 export const AdminListEnrolmentsResponseSchema: GenMessage<AdminListEnrolmentsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 24);
+  messageDesc(file_fairlead_v1_admin, 27);
 
 /**
  * A machine that asks to be admitted, as its approval covers it.
@@ -1108,7 +1241,7 @@ export type EnrolmentRequest = Message<"fairlead.v1.EnrolmentRequest"> & {
  * Use `create(EnrolmentRequestSchema)` to create a new message.
  */
 export const EnrolmentRequestSchema: GenMessage<EnrolmentRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 25);
+  messageDesc(file_fairlead_v1_admin, 28);
 
 /**
  * Joins of one address that were refused for one reason.
@@ -1164,7 +1297,7 @@ export type RefusedJoin = Message<"fairlead.v1.RefusedJoin"> & {
  * Use `create(RefusedJoinSchema)` to create a new message.
  */
 export const RefusedJoinSchema: GenMessage<RefusedJoin> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 26);
+  messageDesc(file_fairlead_v1_admin, 29);
 
 /**
  * Which machine to admit, and what it is to be.
@@ -1206,7 +1339,7 @@ export type AdminApproveEnrolmentRequest = Message<"fairlead.v1.AdminApproveEnro
  * Use `create(AdminApproveEnrolmentRequestSchema)` to create a new message.
  */
 export const AdminApproveEnrolmentRequestSchema: GenMessage<AdminApproveEnrolmentRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 27);
+  messageDesc(file_fairlead_v1_admin, 30);
 
 /**
  * It is admitted.
@@ -1248,7 +1381,7 @@ export type AdminApproveEnrolmentResponse = Message<"fairlead.v1.AdminApproveEnr
  * Use `create(AdminApproveEnrolmentResponseSchema)` to create a new message.
  */
 export const AdminApproveEnrolmentResponseSchema: GenMessage<AdminApproveEnrolmentResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 28);
+  messageDesc(file_fairlead_v1_admin, 31);
 
 /**
  * Which machine to turn away.
@@ -1269,7 +1402,7 @@ export type AdminRejectEnrolmentRequest = Message<"fairlead.v1.AdminRejectEnrolm
  * Use `create(AdminRejectEnrolmentRequestSchema)` to create a new message.
  */
 export const AdminRejectEnrolmentRequestSchema: GenMessage<AdminRejectEnrolmentRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 29);
+  messageDesc(file_fairlead_v1_admin, 32);
 
 /**
  * It is turned away.
@@ -1297,7 +1430,7 @@ export type AdminRejectEnrolmentResponse = Message<"fairlead.v1.AdminRejectEnrol
  * Use `create(AdminRejectEnrolmentResponseSchema)` to create a new message.
  */
 export const AdminRejectEnrolmentResponseSchema: GenMessage<AdminRejectEnrolmentResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 30);
+  messageDesc(file_fairlead_v1_admin, 33);
 
 /**
  * Which labels of which node.
@@ -1332,7 +1465,7 @@ export type AdminLabelNodeRequest = Message<"fairlead.v1.AdminLabelNodeRequest">
  * Use `create(AdminLabelNodeRequestSchema)` to create a new message.
  */
 export const AdminLabelNodeRequestSchema: GenMessage<AdminLabelNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 31);
+  messageDesc(file_fairlead_v1_admin, 34);
 
 /**
  * It is labelled.
@@ -1353,7 +1486,7 @@ export type AdminLabelNodeResponse = Message<"fairlead.v1.AdminLabelNodeResponse
  * Use `create(AdminLabelNodeResponseSchema)` to create a new message.
  */
 export const AdminLabelNodeResponseSchema: GenMessage<AdminLabelNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 32);
+  messageDesc(file_fairlead_v1_admin, 35);
 
 /**
  * What to write down about which node.
@@ -1381,7 +1514,7 @@ export type AdminNoteNodeRequest = Message<"fairlead.v1.AdminNoteNodeRequest"> &
  * Use `create(AdminNoteNodeRequestSchema)` to create a new message.
  */
 export const AdminNoteNodeRequestSchema: GenMessage<AdminNoteNodeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 33);
+  messageDesc(file_fairlead_v1_admin, 36);
 
 /**
  * It is written down.
@@ -1402,7 +1535,7 @@ export type AdminNoteNodeResponse = Message<"fairlead.v1.AdminNoteNodeResponse">
  * Use `create(AdminNoteNodeResponseSchema)` to create a new message.
  */
 export const AdminNoteNodeResponseSchema: GenMessage<AdminNoteNodeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 34);
+  messageDesc(file_fairlead_v1_admin, 37);
 
 /**
  * What a token opens.
@@ -1437,7 +1570,7 @@ export type AdminCreateTokenRequest = Message<"fairlead.v1.AdminCreateTokenReque
  * Use `create(AdminCreateTokenRequestSchema)` to create a new message.
  */
 export const AdminCreateTokenRequestSchema: GenMessage<AdminCreateTokenRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 35);
+  messageDesc(file_fairlead_v1_admin, 38);
 
 /**
  * A token.
@@ -1486,7 +1619,7 @@ export type Token = Message<"fairlead.v1.Token"> & {
  * Use `create(TokenSchema)` to create a new message.
  */
 export const TokenSchema: GenMessage<Token> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 36);
+  messageDesc(file_fairlead_v1_admin, 39);
 
 /**
  * The new token.
@@ -1514,7 +1647,7 @@ export type AdminCreateTokenResponse = Message<"fairlead.v1.AdminCreateTokenResp
  * Use `create(AdminCreateTokenResponseSchema)` to create a new message.
  */
 export const AdminCreateTokenResponseSchema: GenMessage<AdminCreateTokenResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 37);
+  messageDesc(file_fairlead_v1_admin, 40);
 
 /**
  * Asks for the tokens.
@@ -1529,7 +1662,7 @@ export type AdminListTokensRequest = Message<"fairlead.v1.AdminListTokensRequest
  * Use `create(AdminListTokensRequestSchema)` to create a new message.
  */
 export const AdminListTokensRequestSchema: GenMessage<AdminListTokensRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 38);
+  messageDesc(file_fairlead_v1_admin, 41);
 
 /**
  * The tokens.
@@ -1550,7 +1683,7 @@ export type AdminListTokensResponse = Message<"fairlead.v1.AdminListTokensRespon
  * Use `create(AdminListTokensResponseSchema)` to create a new message.
  */
 export const AdminListTokensResponseSchema: GenMessage<AdminListTokensResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 39);
+  messageDesc(file_fairlead_v1_admin, 42);
 
 /**
  * Which token to end.
@@ -1571,7 +1704,7 @@ export type AdminRevokeTokenRequest = Message<"fairlead.v1.AdminRevokeTokenReque
  * Use `create(AdminRevokeTokenRequestSchema)` to create a new message.
  */
 export const AdminRevokeTokenRequestSchema: GenMessage<AdminRevokeTokenRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 40);
+  messageDesc(file_fairlead_v1_admin, 43);
 
 /**
  * It has ended.
@@ -1592,7 +1725,7 @@ export type AdminRevokeTokenResponse = Message<"fairlead.v1.AdminRevokeTokenResp
  * Use `create(AdminRevokeTokenResponseSchema)` to create a new message.
  */
 export const AdminRevokeTokenResponseSchema: GenMessage<AdminRevokeTokenResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 41);
+  messageDesc(file_fairlead_v1_admin, 44);
 
 /**
  * Something that waits, or waited, for a person.
@@ -1683,7 +1816,7 @@ export type Approval = Message<"fairlead.v1.Approval"> & {
  * Use `create(ApprovalSchema)` to create a new message.
  */
 export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 42);
+  messageDesc(file_fairlead_v1_admin, 45);
 
 /**
  * Asks for the approvals.
@@ -1704,7 +1837,7 @@ export type AdminListApprovalsRequest = Message<"fairlead.v1.AdminListApprovalsR
  * Use `create(AdminListApprovalsRequestSchema)` to create a new message.
  */
 export const AdminListApprovalsRequestSchema: GenMessage<AdminListApprovalsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 43);
+  messageDesc(file_fairlead_v1_admin, 46);
 
 /**
  * The approvals.
@@ -1725,7 +1858,7 @@ export type AdminListApprovalsResponse = Message<"fairlead.v1.AdminListApprovals
  * Use `create(AdminListApprovalsResponseSchema)` to create a new message.
  */
 export const AdminListApprovalsResponseSchema: GenMessage<AdminListApprovalsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 44);
+  messageDesc(file_fairlead_v1_admin, 47);
 
 /**
  * An answer.
@@ -1753,7 +1886,7 @@ export type AdminDecideApprovalRequest = Message<"fairlead.v1.AdminDecideApprova
  * Use `create(AdminDecideApprovalRequestSchema)` to create a new message.
  */
 export const AdminDecideApprovalRequestSchema: GenMessage<AdminDecideApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 45);
+  messageDesc(file_fairlead_v1_admin, 48);
 
 /**
  * It is decided.
@@ -1774,7 +1907,7 @@ export type AdminDecideApprovalResponse = Message<"fairlead.v1.AdminDecideApprov
  * Use `create(AdminDecideApprovalResponseSchema)` to create a new message.
  */
 export const AdminDecideApprovalResponseSchema: GenMessage<AdminDecideApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 46);
+  messageDesc(file_fairlead_v1_admin, 49);
 
 /**
  * The gateway and its fleet.

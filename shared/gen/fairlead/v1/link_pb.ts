@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/link.proto.
  */
 export const file_fairlead_v1_link: GenFile = /*@__PURE__*/
-  fileDesc("ChZmYWlybGVhZC92MS9saW5rLnByb3RvEgtmYWlybGVhZC52MSKEAgoWTm9kZUxpbmtDb250cm9sUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLmZhaXJsZWFkLnYxLkhlbGxvSAASIQoEcG9uZxgCIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIlCgZub3RpY2UYAyABKAsyEy5mYWlybGVhZC52MS5Ob3RpY2VIABIjCgVkcmFpbhgEIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASIQoEcGluZxgFIAEoCzIRLmZhaXJsZWFkLnYxLlBpbmdIABIrCglpbnN0YWxsZWQYFCABKAsyFi5mYWlybGVhZC52MS5JbnN0YWxsZWRIAEIGCgRraW5kIu0CChdOb2RlTGlua0NvbnRyb2xSZXNwb25zZRIuCghhY2NlcHRlZBgBIAEoCzIaLmZhaXJsZWFkLnYxLkhlbGxvQWNjZXB0ZWRIABIhCgRwaW5nGAIgASgLMhEuZmFpcmxlYWQudjEuUGluZ0gAEiEKBHBvbmcYAyABKAsyES5mYWlybGVhZC52MS5Qb25nSAASMAoMbW9yZV9zdHJlYW1zGAQgASgLMhguZmFpcmxlYWQudjEuTW9yZVN0cmVhbXNIABIuCgtjYW5jZWxfY2FsbBgFIAEoCzIXLmZhaXJsZWFkLnYxLkNhbmNlbENhbGxIABIjCgVkcmFpbhgGIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASKgoJb3Blbl9idWxrGAcgASgLMhUuZmFpcmxlYWQudjEuT3BlbkJ1bGtIABIhCgRkdXR5GBQgASgLMhEuZmFpcmxlYWQudjEuRHV0eUgAQgYKBGtpbmQi8AIKBUhlbGxvEhQKDHByb3RvY29sX21pbhgBIAEoDRIUCgxwcm90b2NvbF9tYXgYAiABKA0SDwoHYm9vdF9pZBgDIAEoCRIpCgdwdXJwb3NlGAQgASgOMhguZmFpcmxlYWQudjEuTGlua1B1cnBvc2USEgoKZ2VuZXJhdGlvbhgFIAEoBBIYChBydW5uaW5nX2NhbGxfaWRzGAYgAygJEhUKDWFnZW50X3ZlcnNpb24YByABKAkSEAoIcGxhdGZvcm0YCCABKAkSDAoEYXJjaBgJIAEoCRIRCglob3N0X25hbWUYCiABKAkSKQoMcHVibGljYXRpb25zGAsgAygLMhMuZmFpcmxlYWQudjEuTm90aWNlEg8KB21ldGhvZHMYDCADKAkSEQoJbGVkZ2VyX2lkGA0gASgJEhkKEWluc3RhbGxlZF92ZXJzaW9uGBQgASgJEh0KFWhlYXJ0YmVhdF9hdF9sZWFzdF9tcxgVIAEoDSLRAQoNSGVsbG9BY2NlcHRlZBISCgpnZW5lcmF0aW9uGAEgASgEEhAKCHByb3RvY29sGAIgASgNEhQKDGhlYXJ0YmVhdF9tcxgDIAEoDRIVCg1kZWFkX2FmdGVyX21zGAQgASgNEg8KB25vZGVfaWQYBSABKAkSDQoFYWxpYXMYBiABKAkSFwoPZ2F0ZXdheV92ZXJzaW9uGAcgASgJEhMKC293bmVyX2Vwb2NoGBQgASgEEh8KBGR1dHkYFSABKAsyES5mYWlybGVhZC52MS5EdXR5IhwKCUluc3RhbGxlZBIPCgd2ZXJzaW9uGAEgASgJIkwKBER1dHkSDwoHZHJhaW5lZBgBIAEoCBITCgtkZWFkbGluZV9tcxgCIAEoBBIQCgh1bnRpbF9tcxgDIAEoBBIMCgRub3RlGAQgASgJIhgKBFBpbmcSEAoIc2VxdWVuY2UYASABKAQiGAoEUG9uZxIQCghzZXF1ZW5jZRgBIAEoBCIdCgtNb3JlU3RyZWFtcxIOCgZ0YXJnZXQYASABKA0iQAoKQ2FuY2VsQ2FsbBIPCgdjYWxsX2lkGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiLAoFRHJhaW4SEwoLZGVhZGxpbmVfbXMYASABKA0SDgoGcmVhc29uGAIgASgJIgoKCE9wZW5CdWxrIloKBk5vdGljZRIxCgtwdWJsaWNhdGlvbhgBIAEoDjIcLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uS2luZBINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkiqwEKFE5vZGVMaW5rU2VydmVSZXF1ZXN0EiUKBnBhcmtlZBgBIAEoCzITLmZhaXJsZWFkLnYxLlBhcmtlZEgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIjCgVncmFudBgDIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SAASJQoGc3RhdHVzGAQgASgLMhMuZmFpcmxlYWQudjEuU3RhdHVzSABCBwoFZnJhbWUiogEKFU5vZGVMaW5rU2VydmVSZXNwb25zZRIhCgRvcGVuGAEgASgLMhEuZmFpcmxlYWQudjEuT3BlbkgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIfCgNlbmQYAyABKAsyEC5mYWlybGVhZC52MS5FbmRIABIjCgVncmFudBgEIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SABCBwoFZnJhbWUiHAoGUGFya2VkEhIKCmdlbmVyYXRpb24YASABKAQiewoET3BlbhIPCgdjYWxsX2lkGAEgASgJEg4KBm1ldGhvZBgCIAEoCRIUCgxyZW1haW5pbmdfbXMYAyABKAQSEwoLdHJhY2VwYXJlbnQYBCABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg4KBmNyZWRpdBgGIAEoBCIFCgNFbmQiJgoFR3JhbnQSDQoFYnl0ZXMYASABKAQSDgoGd2luZG93GAIgASgEIjwKBlN0YXR1cxIhCgVmYXVsdBgBIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0Eg8KB2NhbGxfaWQYAiABKAkiKAoVTm9kZUdldE91dGNvbWVSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAkidwoWTm9kZUdldE91dGNvbWVSZXNwb25zZRIoCgVzdGF0ZRgBIAEoDjIZLmZhaXJsZWFkLnYxLk91dGNvbWVTdGF0ZRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0EhAKCG1lc3NhZ2VzGAMgAygMKlwKC0xpbmtQdXJwb3NlEhwKGExJTktfUFVSUE9TRV9VTlNQRUNJRklFRBAAEhgKFExJTktfUFVSUE9TRV9DT05UUk9MEAESFQoRTElOS19QVVJQT1NFX0JVTEsQAiqNAQoPUHVibGljYXRpb25LaW5kEiAKHFBVQkxJQ0FUSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIfChtQVUJMSUNBVElPTl9LSU5EX1dPUktTUEFDRVMQARIaChZQVUJMSUNBVElPTl9LSU5EX1RPT0xTEAISGwoXUFVCTElDQVRJT05fS0lORF9TS0lMTFMQAyp8CgxPdXRjb21lU3RhdGUSHQoZT1VUQ09NRV9TVEFURV9VTlNQRUNJRklFRBAAEhkKFU9VVENPTUVfU1RBVEVfVU5LTk9XThABEhkKFU9VVENPTUVfU1RBVEVfUlVOTklORxACEhcKE09VVENPTUVfU1RBVEVfRU5ERUQQAzK4AQoITm9kZUxpbmsSWAoHQ29udHJvbBIjLmZhaXJsZWFkLnYxLk5vZGVMaW5rQ29udHJvbFJlcXVlc3QaJC5mYWlybGVhZC52MS5Ob2RlTGlua0NvbnRyb2xSZXNwb25zZSgBMAESUgoFU2VydmUSIS5mYWlybGVhZC52MS5Ob2RlTGlua1NlcnZlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLk5vZGVMaW5rU2VydmVSZXNwb25zZSgBMAEyYwoETm9kZRJbCgpHZXRPdXRjb21lEiIuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXNwb25zZSIEqLsYAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChZmYWlybGVhZC92MS9saW5rLnByb3RvEgtmYWlybGVhZC52MSKzAgoWTm9kZUxpbmtDb250cm9sUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLmZhaXJsZWFkLnYxLkhlbGxvSAASIQoEcG9uZxgCIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIlCgZub3RpY2UYAyABKAsyEy5mYWlybGVhZC52MS5Ob3RpY2VIABIjCgVkcmFpbhgEIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASIQoEcGluZxgFIAEoCzIRLmZhaXJsZWFkLnYxLlBpbmdIABIrCglpbnN0YWxsZWQYFCABKAsyFi5mYWlybGVhZC52MS5JbnN0YWxsZWRIABItCgZyZXBvcnQYBiABKAsyGy5mYWlybGVhZC52MS5JZGVudGl0eVJlcG9ydEgAQgYKBGtpbmQi7QIKF05vZGVMaW5rQ29udHJvbFJlc3BvbnNlEi4KCGFjY2VwdGVkGAEgASgLMhouZmFpcmxlYWQudjEuSGVsbG9BY2NlcHRlZEgAEiEKBHBpbmcYAiABKAsyES5mYWlybGVhZC52MS5QaW5nSAASIQoEcG9uZxgDIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIwCgxtb3JlX3N0cmVhbXMYBCABKAsyGC5mYWlybGVhZC52MS5Nb3JlU3RyZWFtc0gAEi4KC2NhbmNlbF9jYWxsGAUgASgLMhcuZmFpcmxlYWQudjEuQ2FuY2VsQ2FsbEgAEiMKBWRyYWluGAYgASgLMhIuZmFpcmxlYWQudjEuRHJhaW5IABIqCglvcGVuX2J1bGsYByABKAsyFS5mYWlybGVhZC52MS5PcGVuQnVsa0gAEiEKBGR1dHkYFCABKAsyES5mYWlybGVhZC52MS5EdXR5SABCBgoEa2luZCKJAwoFSGVsbG8SFAoMcHJvdG9jb2xfbWluGAEgASgNEhQKDHByb3RvY29sX21heBgCIAEoDRIPCgdib290X2lkGAMgASgJEikKB3B1cnBvc2UYBCABKA4yGC5mYWlybGVhZC52MS5MaW5rUHVycG9zZRISCgpnZW5lcmF0aW9uGAUgASgEEhgKEHJ1bm5pbmdfY2FsbF9pZHMYBiADKAkSFQoNYWdlbnRfdmVyc2lvbhgHIAEoCRIQCghwbGF0Zm9ybRgIIAEoCRIMCgRhcmNoGAkgASgJEhEKCWhvc3RfbmFtZRgKIAEoCRIpCgxwdWJsaWNhdGlvbnMYCyADKAsyEy5mYWlybGVhZC52MS5Ob3RpY2USDwoHbWV0aG9kcxgMIAMoCRIXCg9sYXN0X2dlbmVyYXRpb24YECABKAQSEQoJbGVkZ2VyX2lkGA0gASgJEhkKEWluc3RhbGxlZF92ZXJzaW9uGBQgASgJEh0KFWhlYXJ0YmVhdF9hdF9sZWFzdF9tcxgVIAEoDSLRAQoNSGVsbG9BY2NlcHRlZBISCgpnZW5lcmF0aW9uGAEgASgEEhAKCHByb3RvY29sGAIgASgNEhQKDGhlYXJ0YmVhdF9tcxgDIAEoDRIVCg1kZWFkX2FmdGVyX21zGAQgASgNEg8KB25vZGVfaWQYBSABKAkSDQoFYWxpYXMYBiABKAkSFwoPZ2F0ZXdheV92ZXJzaW9uGAcgASgJEhMKC293bmVyX2Vwb2NoGBQgASgEEh8KBGR1dHkYFSABKAsyES5mYWlybGVhZC52MS5EdXR5IhwKCUluc3RhbGxlZBIPCgd2ZXJzaW9uGAEgASgJIkwKBER1dHkSDwoHZHJhaW5lZBgBIAEoCBITCgtkZWFkbGluZV9tcxgCIAEoBBIQCgh1bnRpbF9tcxgDIAEoBBIMCgRub3RlGAQgASgJIlQKDklkZW50aXR5UmVwb3J0EhQKDHRydXN0ZWRfcGlucxgBIAMoCRIsCgdyZW5ld2FsGAIgASgLMhsuZmFpcmxlYWQudjEuUmVuZXdhbEZhaWx1cmUiQQoOUmVuZXdhbEZhaWx1cmUSEAoIc2luY2VfbXMYASABKAMSDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIhgKBFBpbmcSEAoIc2VxdWVuY2UYASABKAQiGAoEUG9uZxIQCghzZXF1ZW5jZRgBIAEoBCIdCgtNb3JlU3RyZWFtcxIOCgZ0YXJnZXQYASABKA0iQAoKQ2FuY2VsQ2FsbBIPCgdjYWxsX2lkGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiLAoFRHJhaW4SEwoLZGVhZGxpbmVfbXMYASABKA0SDgoGcmVhc29uGAIgASgJIgoKCE9wZW5CdWxrIloKBk5vdGljZRIxCgtwdWJsaWNhdGlvbhgBIAEoDjIcLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uS2luZBINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkiqwEKFE5vZGVMaW5rU2VydmVSZXF1ZXN0EiUKBnBhcmtlZBgBIAEoCzITLmZhaXJsZWFkLnYxLlBhcmtlZEgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIjCgVncmFudBgDIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SAASJQoGc3RhdHVzGAQgASgLMhMuZmFpcmxlYWQudjEuU3RhdHVzSABCBwoFZnJhbWUiogEKFU5vZGVMaW5rU2VydmVSZXNwb25zZRIhCgRvcGVuGAEgASgLMhEuZmFpcmxlYWQudjEuT3BlbkgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIfCgNlbmQYAyABKAsyEC5mYWlybGVhZC52MS5FbmRIABIjCgVncmFudBgEIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SABCBwoFZnJhbWUiHAoGUGFya2VkEhIKCmdlbmVyYXRpb24YASABKAQiewoET3BlbhIPCgdjYWxsX2lkGAEgASgJEg4KBm1ldGhvZBgCIAEoCRIUCgxyZW1haW5pbmdfbXMYAyABKAQSEwoLdHJhY2VwYXJlbnQYBCABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg4KBmNyZWRpdBgGIAEoBCIFCgNFbmQiJgoFR3JhbnQSDQoFYnl0ZXMYASABKAQSDgoGd2luZG93GAIgASgEIjwKBlN0YXR1cxIhCgVmYXVsdBgBIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0Eg8KB2NhbGxfaWQYAiABKAkiKAoVTm9kZUdldE91dGNvbWVSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAkidwoWTm9kZUdldE91dGNvbWVSZXNwb25zZRIoCgVzdGF0ZRgBIAEoDjIZLmZhaXJsZWFkLnYxLk91dGNvbWVTdGF0ZRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0EhAKCG1lc3NhZ2VzGAMgAygMKlwKC0xpbmtQdXJwb3NlEhwKGExJTktfUFVSUE9TRV9VTlNQRUNJRklFRBAAEhgKFExJTktfUFVSUE9TRV9DT05UUk9MEAESFQoRTElOS19QVVJQT1NFX0JVTEsQAiqNAQoPUHVibGljYXRpb25LaW5kEiAKHFBVQkxJQ0FUSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIfChtQVUJMSUNBVElPTl9LSU5EX1dPUktTUEFDRVMQARIaChZQVUJMSUNBVElPTl9LSU5EX1RPT0xTEAISGwoXUFVCTElDQVRJT05fS0lORF9TS0lMTFMQAyp8CgxPdXRjb21lU3RhdGUSHQoZT1VUQ09NRV9TVEFURV9VTlNQRUNJRklFRBAAEhkKFU9VVENPTUVfU1RBVEVfVU5LTk9XThABEhkKFU9VVENPTUVfU1RBVEVfUlVOTklORxACEhcKE09VVENPTUVfU1RBVEVfRU5ERUQQAzK4AQoITm9kZUxpbmsSWAoHQ29udHJvbBIjLmZhaXJsZWFkLnYxLk5vZGVMaW5rQ29udHJvbFJlcXVlc3QaJC5mYWlybGVhZC52MS5Ob2RlTGlua0NvbnRyb2xSZXNwb25zZSgBMAESUgoFU2VydmUSIS5mYWlybGVhZC52MS5Ob2RlTGlua1NlcnZlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLk5vZGVMaW5rU2VydmVSZXNwb25zZSgBMAEyYwoETm9kZRJbCgpHZXRPdXRjb21lEiIuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXNwb25zZSIEqLsYAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * A message from the node on the control stream.
@@ -76,6 +76,14 @@ export type NodeLinkControlRequest = Message<"fairlead.v1.NodeLinkControlRequest
      */
     value: Installed;
     case: "installed";
+  } | {
+    /**
+     * What the node says of its identity: after the hello was accepted, and whenever it changes.
+     *
+     * @generated from field: fairlead.v1.IdentityReport report = 6;
+     */
+    value: IdentityReport;
+    case: "report";
   } | { case: undefined; value?: undefined };
 };
 
@@ -262,6 +270,13 @@ export type Hello = Message<"fairlead.v1.Hello"> & {
   methods: string[];
 
   /**
+   * The generation that this home was given last, over all of its processes; 0: none. A copy of a home shows by it.
+   *
+   * @generated from field: uint64 last_generation = 16;
+   */
+  lastGeneration: bigint;
+
+  /**
    * Names the node's ledger: another one does not know what an earlier one knew. Empty while it cannot be read.
    *
    * @generated from field: string ledger_id = 13;
@@ -432,6 +447,69 @@ export const DutySchema: GenMessage<Duty> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_link, 5);
 
 /**
+ * How a node's identity does.
+ *
+ * @generated from message fairlead.v1.IdentityReport
+ */
+export type IdentityReport = Message<"fairlead.v1.IdentityReport"> & {
+  /**
+   * Pins of the authorities that it takes for its gateway's.
+   *
+   * @generated from field: repeated string trusted_pins = 1;
+   */
+  trustedPins: string[];
+
+  /**
+   * Set while its certificate cannot be renewed.
+   *
+   * @generated from field: fairlead.v1.RenewalFailure renewal = 2;
+   */
+  renewal?: RenewalFailure | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.IdentityReport.
+ * Use `create(IdentityReportSchema)` to create a new message.
+ */
+export const IdentityReportSchema: GenMessage<IdentityReport> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_link, 6);
+
+/**
+ * A renewal that fails and is tried again.
+ *
+ * @generated from message fairlead.v1.RenewalFailure
+ */
+export type RenewalFailure = Message<"fairlead.v1.RenewalFailure"> & {
+  /**
+   * Since when it fails, in milliseconds since 1970 of the node's clock.
+   *
+   * @generated from field: int64 since_ms = 1;
+   */
+  sinceMs: bigint;
+
+  /**
+   * The code of the last failure.
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+
+  /**
+   * What the last failure says.
+   *
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message fairlead.v1.RenewalFailure.
+ * Use `create(RenewalFailureSchema)` to create a new message.
+ */
+export const RenewalFailureSchema: GenMessage<RenewalFailure> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_link, 7);
+
+/**
  * A sign of life.
  *
  * @generated from message fairlead.v1.Ping
@@ -450,7 +528,7 @@ export type Ping = Message<"fairlead.v1.Ping"> & {
  * Use `create(PingSchema)` to create a new message.
  */
 export const PingSchema: GenMessage<Ping> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 6);
+  messageDesc(file_fairlead_v1_link, 8);
 
 /**
  * The answer to a ping.
@@ -471,7 +549,7 @@ export type Pong = Message<"fairlead.v1.Pong"> & {
  * Use `create(PongSchema)` to create a new message.
  */
 export const PongSchema: GenMessage<Pong> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 7);
+  messageDesc(file_fairlead_v1_link, 9);
 
 /**
  * Opens more parked streams.
@@ -492,7 +570,7 @@ export type MoreStreams = Message<"fairlead.v1.MoreStreams"> & {
  * Use `create(MoreStreamsSchema)` to create a new message.
  */
 export const MoreStreamsSchema: GenMessage<MoreStreams> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 8);
+  messageDesc(file_fairlead_v1_link, 10);
 
 /**
  * Stops the work of one call.
@@ -520,7 +598,7 @@ export type CancelCall = Message<"fairlead.v1.CancelCall"> & {
  * Use `create(CancelCallSchema)` to create a new message.
  */
 export const CancelCallSchema: GenMessage<CancelCall> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 9);
+  messageDesc(file_fairlead_v1_link, 11);
 
 /**
  * One side leaves on purpose.
@@ -548,7 +626,7 @@ export type Drain = Message<"fairlead.v1.Drain"> & {
  * Use `create(DrainSchema)` to create a new message.
  */
 export const DrainSchema: GenMessage<Drain> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 10);
+  messageDesc(file_fairlead_v1_link, 12);
 
 /**
  * Asks for the bulk connection.
@@ -563,7 +641,7 @@ export type OpenBulk = Message<"fairlead.v1.OpenBulk"> & {
  * Use `create(OpenBulkSchema)` to create a new message.
  */
 export const OpenBulkSchema: GenMessage<OpenBulk> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 11);
+  messageDesc(file_fairlead_v1_link, 13);
 
 /**
  * Says that a publication has another content now; whoever wants it asks with a call.
@@ -598,7 +676,7 @@ export type Notice = Message<"fairlead.v1.Notice"> & {
  * Use `create(NoticeSchema)` to create a new message.
  */
 export const NoticeSchema: GenMessage<Notice> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 12);
+  messageDesc(file_fairlead_v1_link, 14);
 
 /**
  * A frame from the node on a parked stream.
@@ -651,7 +729,7 @@ export type NodeLinkServeRequest = Message<"fairlead.v1.NodeLinkServeRequest"> &
  * Use `create(NodeLinkServeRequestSchema)` to create a new message.
  */
 export const NodeLinkServeRequestSchema: GenMessage<NodeLinkServeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 13);
+  messageDesc(file_fairlead_v1_link, 15);
 
 /**
  * A frame from the gateway on a parked stream.
@@ -704,7 +782,7 @@ export type NodeLinkServeResponse = Message<"fairlead.v1.NodeLinkServeResponse">
  * Use `create(NodeLinkServeResponseSchema)` to create a new message.
  */
 export const NodeLinkServeResponseSchema: GenMessage<NodeLinkServeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 14);
+  messageDesc(file_fairlead_v1_link, 16);
 
 /**
  * A free stream.
@@ -725,7 +803,7 @@ export type Parked = Message<"fairlead.v1.Parked"> & {
  * Use `create(ParkedSchema)` to create a new message.
  */
 export const ParkedSchema: GenMessage<Parked> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 15);
+  messageDesc(file_fairlead_v1_link, 17);
 
 /**
  * Begins a call.
@@ -781,7 +859,7 @@ export type Open = Message<"fairlead.v1.Open"> & {
  * Use `create(OpenSchema)` to create a new message.
  */
 export const OpenSchema: GenMessage<Open> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 16);
+  messageDesc(file_fairlead_v1_link, 18);
 
 /**
  * The end of the request's messages.
@@ -796,7 +874,7 @@ export type End = Message<"fairlead.v1.End"> & {
  * Use `create(EndSchema)` to create a new message.
  */
 export const EndSchema: GenMessage<End> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 17);
+  messageDesc(file_fairlead_v1_link, 19);
 
 /**
  * More credit.
@@ -824,7 +902,7 @@ export type Grant = Message<"fairlead.v1.Grant"> & {
  * Use `create(GrantSchema)` to create a new message.
  */
 export const GrantSchema: GenMessage<Grant> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 18);
+  messageDesc(file_fairlead_v1_link, 20);
 
 /**
  * How a call ended.
@@ -852,7 +930,7 @@ export type Status = Message<"fairlead.v1.Status"> & {
  * Use `create(StatusSchema)` to create a new message.
  */
 export const StatusSchema: GenMessage<Status> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 19);
+  messageDesc(file_fairlead_v1_link, 21);
 
 /**
  * Asks how a call ended.
@@ -873,7 +951,7 @@ export type NodeGetOutcomeRequest = Message<"fairlead.v1.NodeGetOutcomeRequest">
  * Use `create(NodeGetOutcomeRequestSchema)` to create a new message.
  */
 export const NodeGetOutcomeRequestSchema: GenMessage<NodeGetOutcomeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 20);
+  messageDesc(file_fairlead_v1_link, 22);
 
 /**
  * How a call ended.
@@ -908,7 +986,7 @@ export type NodeGetOutcomeResponse = Message<"fairlead.v1.NodeGetOutcomeResponse
  * Use `create(NodeGetOutcomeResponseSchema)` to create a new message.
  */
 export const NodeGetOutcomeResponseSchema: GenMessage<NodeGetOutcomeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 21);
+  messageDesc(file_fairlead_v1_link, 23);
 
 /**
  * What a connection is for.

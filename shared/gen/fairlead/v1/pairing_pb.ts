@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/pairing.proto.
  */
 export const file_fairlead_v1_pairing: GenFile = /*@__PURE__*/
-  fileDesc("ChlmYWlybGVhZC92MS9wYWlyaW5nLnByb3RvEgtmYWlybGVhZC52MSKAAgoTUGFpcmluZ0Vucm9sUmVxdWVzdBIOCgZzZWNyZXQYASABKAwSGwoTY2VydGlmaWNhdGVfcmVxdWVzdBgCIAEoDBIUCgx3aXNoZWRfYWxpYXMYAyABKAkSEQoJaG9zdF9uYW1lGAQgASgJEhAKCHBsYXRmb3JtGAUgASgJEhUKDWFnZW50X3ZlcnNpb24YBiABKAkSEgoKd29ya3NwYWNlcxgHIAMoCRIUCgxwcm90b2NvbF9taW4YCCABKA0SFAoMcHJvdG9jb2xfbWF4GAkgASgNEg8KB3dhaXRfbXMYCiABKA0SGQoRY29udGludWVzX3JlcXVlc3QYCyABKAkibwoUUGFpcmluZ0Vucm9sUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoCRINCgVhbGlhcxgCIAEoCRITCgtjZXJ0aWZpY2F0ZRgDIAEoDBIRCglhdXRob3JpdHkYBCABKAwSDwoHcHJvZmlsZRgFIAEoCSIyChNQYWlyaW5nUmVuZXdSZXF1ZXN0EhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYASABKAwiPgoUUGFpcmluZ1JlbmV3UmVzcG9uc2USEwoLY2VydGlmaWNhdGUYASABKAwSEQoJYXV0aG9yaXR5GAIgASgMIhUKE1BhaXJpbmdMZWF2ZVJlcXVlc3QiFgoUUGFpcmluZ0xlYXZlUmVzcG9uc2Uy8wEKB1BhaXJpbmcSTAoFRW5yb2wSIC5mYWlybGVhZC52MS5QYWlyaW5nRW5yb2xSZXF1ZXN0GiEuZmFpcmxlYWQudjEuUGFpcmluZ0Vucm9sUmVzcG9uc2USTAoFUmVuZXcSIC5mYWlybGVhZC52MS5QYWlyaW5nUmVuZXdSZXF1ZXN0GiEuZmFpcmxlYWQudjEuUGFpcmluZ1JlbmV3UmVzcG9uc2USTAoFTGVhdmUSIC5mYWlybGVhZC52MS5QYWlyaW5nTGVhdmVSZXF1ZXN0GiEuZmFpcmxlYWQudjEuUGFpcmluZ0xlYXZlUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("ChlmYWlybGVhZC92MS9wYWlyaW5nLnByb3RvEgtmYWlybGVhZC52MSKAAgoTUGFpcmluZ0Vucm9sUmVxdWVzdBIOCgZzZWNyZXQYASABKAwSGwoTY2VydGlmaWNhdGVfcmVxdWVzdBgCIAEoDBIUCgx3aXNoZWRfYWxpYXMYAyABKAkSEQoJaG9zdF9uYW1lGAQgASgJEhAKCHBsYXRmb3JtGAUgASgJEhUKDWFnZW50X3ZlcnNpb24YBiABKAkSEgoKd29ya3NwYWNlcxgHIAMoCRIUCgxwcm90b2NvbF9taW4YCCABKA0SFAoMcHJvdG9jb2xfbWF4GAkgASgNEg8KB3dhaXRfbXMYCiABKA0SGQoRY29udGludWVzX3JlcXVlc3QYCyABKAkibwoUUGFpcmluZ0Vucm9sUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoCRINCgVhbGlhcxgCIAEoCRITCgtjZXJ0aWZpY2F0ZRgDIAEoDBIRCglhdXRob3JpdHkYBCABKAwSDwoHcHJvZmlsZRgFIAEoCSJDChNQYWlyaW5nUmVuZXdSZXF1ZXN0EhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYASABKAwSDwoHbm9kZV9pZBgCIAEoCSI+ChRQYWlyaW5nUmVuZXdSZXNwb25zZRITCgtjZXJ0aWZpY2F0ZRgBIAEoDBIRCglhdXRob3JpdHkYAiABKAwiGQoXUGFpcmluZ0NoYWxsZW5nZVJlcXVlc3QiTQoYUGFpcmluZ0NoYWxsZW5nZVJlc3BvbnNlEg0KBW5vbmNlGAEgASgMEg4KBm5vd19tcxgCIAEoAxISCgpleHBpcmVzX21zGAMgASgDIoABChlQYWlyaW5nUmVuZXdMYXBzZWRSZXF1ZXN0EhMKC2NlcnRpZmljYXRlGAEgASgMEhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYAiABKAwSDQoFbm9uY2UYAyABKAwSEQoJc2lnbmF0dXJlGAQgASgMEg8KB25vZGVfaWQYBSABKAkiMQoaUGFpcmluZ1JlbmV3TGFwc2VkUmVzcG9uc2USEwoLY2VydGlmaWNhdGUYASABKAwiFQoTUGFpcmluZ0xlYXZlUmVxdWVzdCIWChRQYWlyaW5nTGVhdmVSZXNwb25zZTKtAwoHUGFpcmluZxJMCgVFbnJvbBIgLmZhaXJsZWFkLnYxLlBhaXJpbmdFbnJvbFJlcXVlc3QaIS5mYWlybGVhZC52MS5QYWlyaW5nRW5yb2xSZXNwb25zZRJMCgVSZW5ldxIgLmZhaXJsZWFkLnYxLlBhaXJpbmdSZW5ld1JlcXVlc3QaIS5mYWlybGVhZC52MS5QYWlyaW5nUmVuZXdSZXNwb25zZRJYCglDaGFsbGVuZ2USJC5mYWlybGVhZC52MS5QYWlyaW5nQ2hhbGxlbmdlUmVxdWVzdBolLmZhaXJsZWFkLnYxLlBhaXJpbmdDaGFsbGVuZ2VSZXNwb25zZRJeCgtSZW5ld0xhcHNlZBImLmZhaXJsZWFkLnYxLlBhaXJpbmdSZW5ld0xhcHNlZFJlcXVlc3QaJy5mYWlybGVhZC52MS5QYWlyaW5nUmVuZXdMYXBzZWRSZXNwb25zZRJMCgVMZWF2ZRIgLmZhaXJsZWFkLnYxLlBhaXJpbmdMZWF2ZVJlcXVlc3QaIS5mYWlybGVhZC52MS5QYWlyaW5nTGVhdmVSZXNwb25zZWIGcHJvdG8z");
 
 /**
  * What a machine says to be enrolled.
@@ -167,6 +167,13 @@ export type PairingRenewRequest = Message<"fairlead.v1.PairingRenewRequest"> & {
    * @generated from field: bytes certificate_request = 1;
    */
   certificateRequest: Uint8Array;
+
+  /**
+   * The node that asks; another than that of the connection is refused. Empty: that of the connection.
+   *
+   * @generated from field: string node_id = 2;
+   */
+  nodeId: string;
 };
 
 /**
@@ -205,6 +212,127 @@ export const PairingRenewResponseSchema: GenMessage<PairingRenewResponse> = /*@_
   messageDesc(file_fairlead_v1_pairing, 3);
 
 /**
+ * Asks for a nonce.
+ *
+ * @generated from message fairlead.v1.PairingChallengeRequest
+ */
+export type PairingChallengeRequest = Message<"fairlead.v1.PairingChallengeRequest"> & {
+};
+
+/**
+ * Describes the message fairlead.v1.PairingChallengeRequest.
+ * Use `create(PairingChallengeRequestSchema)` to create a new message.
+ */
+export const PairingChallengeRequestSchema: GenMessage<PairingChallengeRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_pairing, 4);
+
+/**
+ * A nonce.
+ *
+ * @generated from message fairlead.v1.PairingChallengeResponse
+ */
+export type PairingChallengeResponse = Message<"fairlead.v1.PairingChallengeResponse"> & {
+  /**
+   * Opaque; good for one `RenewLapsed` at this gateway.
+   *
+   * @generated from field: bytes nonce = 1;
+   */
+  nonce: Uint8Array;
+
+  /**
+   * The gateway's time, in milliseconds since 1970.
+   *
+   * @generated from field: int64 now_ms = 2;
+   */
+  nowMs: bigint;
+
+  /**
+   * Until when the nonce is good, in milliseconds since 1970 of the gateway's clock.
+   *
+   * @generated from field: int64 expires_ms = 3;
+   */
+  expiresMs: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.PairingChallengeResponse.
+ * Use `create(PairingChallengeResponseSchema)` to create a new message.
+ */
+export const PairingChallengeResponseSchema: GenMessage<PairingChallengeResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_pairing, 5);
+
+/**
+ * Asks for a new certificate with a lapsed one.
+ *
+ * @generated from message fairlead.v1.PairingRenewLapsedRequest
+ */
+export type PairingRenewLapsedRequest = Message<"fairlead.v1.PairingRenewLapsedRequest"> & {
+  /**
+   * The lapsed certificate, DER.
+   *
+   * @generated from field: bytes certificate = 1;
+   */
+  certificate: Uint8Array;
+
+  /**
+   * PKCS#10 certificate request, DER, for the same key.
+   *
+   * @generated from field: bytes certificate_request = 2;
+   */
+  certificateRequest: Uint8Array;
+
+  /**
+   * That of `Challenge`.
+   *
+   * @generated from field: bytes nonce = 3;
+   */
+  nonce: Uint8Array;
+
+  /**
+   * ECDSA with SHA-256 (DER) by the node's key over: `fairlead renew lapsed 1` and a zero byte, then SHA-256 digests of
+   * the nonce, the certificate request, the lapsed certificate, and the pin's 32 bytes of the authority that the node trusts.
+   *
+   * @generated from field: bytes signature = 4;
+   */
+  signature: Uint8Array;
+
+  /**
+   * The node that asks; another than that of the certificate is refused.
+   *
+   * @generated from field: string node_id = 5;
+   */
+  nodeId: string;
+};
+
+/**
+ * Describes the message fairlead.v1.PairingRenewLapsedRequest.
+ * Use `create(PairingRenewLapsedRequestSchema)` to create a new message.
+ */
+export const PairingRenewLapsedRequestSchema: GenMessage<PairingRenewLapsedRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_pairing, 6);
+
+/**
+ * A new certificate.
+ *
+ * @generated from message fairlead.v1.PairingRenewLapsedResponse
+ */
+export type PairingRenewLapsedResponse = Message<"fairlead.v1.PairingRenewLapsedResponse"> & {
+  /**
+   * DER.
+   *
+   * @generated from field: bytes certificate = 1;
+   */
+  certificate: Uint8Array;
+};
+
+/**
+ * Describes the message fairlead.v1.PairingRenewLapsedResponse.
+ * Use `create(PairingRenewLapsedResponseSchema)` to create a new message.
+ */
+export const PairingRenewLapsedResponseSchema: GenMessage<PairingRenewLapsedResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_pairing, 7);
+
+/**
  * The node unpairs itself.
  *
  * @generated from message fairlead.v1.PairingLeaveRequest
@@ -217,7 +345,7 @@ export type PairingLeaveRequest = Message<"fairlead.v1.PairingLeaveRequest"> & {
  * Use `create(PairingLeaveRequestSchema)` to create a new message.
  */
 export const PairingLeaveRequestSchema: GenMessage<PairingLeaveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_pairing, 4);
+  messageDesc(file_fairlead_v1_pairing, 8);
 
 /**
  * It is done.
@@ -232,10 +360,11 @@ export type PairingLeaveResponse = Message<"fairlead.v1.PairingLeaveResponse"> &
  * Use `create(PairingLeaveResponseSchema)` to create a new message.
  */
 export const PairingLeaveResponseSchema: GenMessage<PairingLeaveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_pairing, 5);
+  messageDesc(file_fairlead_v1_pairing, 9);
 
 /**
- * Served by the gateway on its one TLS port. `Enrol` is the only method that a peer without a certificate may call.
+ * Served by the gateway on its one TLS port. `Enrol`, `Challenge` and `RenewLapsed` are the methods that a peer without a
+ * certificate may call; an expired one counts as none.
  *
  * @generated from service fairlead.v1.Pairing
  */
@@ -261,6 +390,26 @@ export const Pairing: GenService<{
     methodKind: "unary";
     input: typeof PairingRenewRequestSchema;
     output: typeof PairingRenewResponseSchema;
+  },
+  /**
+   * A nonce for `RenewLapsed`, and the gateway's time.
+   *
+   * @generated from rpc fairlead.v1.Pairing.Challenge
+   */
+  challenge: {
+    methodKind: "unary";
+    input: typeof PairingChallengeRequestSchema;
+    output: typeof PairingChallengeResponseSchema;
+  },
+  /**
+   * A new certificate for a node whose certificate has lapsed: it proves its key over a nonce of `Challenge`.
+   *
+   * @generated from rpc fairlead.v1.Pairing.RenewLapsed
+   */
+  renewLapsed: {
+    methodKind: "unary";
+    input: typeof PairingRenewLapsedRequestSchema;
+    output: typeof PairingRenewLapsedResponseSchema;
   },
   /**
    * The node unpairs itself: its identity is revoked.
