@@ -23,6 +23,9 @@ export function checkHeartbeat({ heartbeatMs, deadAfterMs }: HeartbeatSettings):
   );
 }
 
+/** How long an accepted node may take to say anything, in milliseconds. */
+const firstSignMs = 10_000;
+
 /** The longest interval that a node may ask for, in milliseconds. */
 const longestHeartbeatMs = 300_000;
 
@@ -36,27 +39,32 @@ export function heartbeatFor(
   return { heartbeatMs: Math.round(heartbeatMs * slower), deadAfterMs: Math.round(deadAfterMs * slower) };
 }
 
-/** Pings the node at each interval; resolves true once nothing was heard of it for too long, false when the link ended. */
+/**
+ * Pings the node at each interval; resolves true once nothing was heard of it for too long, false when the link ended.
+ * A node answers its acceptance at once, so one that was never heard of since is given less: the socket of a process
+ * that ended in that moment may never tell it.
+ */
 export async function watchHeartbeat(
   link: Link,
   settings: HeartbeatSettings,
   clock: Clock,
 ): Promise<boolean> {
   const { heartbeatMs, deadAfterMs } = settings;
+  const patienceMs = (): number => (link.wasHeard ? deadAfterMs : Math.min(deadAfterMs, firstSignMs));
   let pingAt = clock.now() + heartbeatMs;
   let sequence = 0n;
   for (;;) {
-    const deadAt = link.lastSeenMs + deadAfterMs;
+    const deadAt = link.lastSeenMs + patienceMs();
     try {
       await clock.sleep(Math.max(1, Math.min(pingAt, deadAt) - clock.now()), { signal: link.signal });
     } catch {
       return false;
     }
     // After a stall of this process what arrived meanwhile is read first: its own silence is not the peer's.
-    if (clock.now() >= link.lastSeenMs + deadAfterMs) await setImmediate();
+    if (clock.now() >= deadAt) await setImmediate();
     if (link.signal.aborted) return false;
     const now = clock.now();
-    if (now >= link.lastSeenMs + deadAfterMs) return true;
+    if (now >= link.lastSeenMs + patienceMs()) return true;
     if (now < pingAt) continue;
     pingAt = now + heartbeatMs;
     sequence += 1n;

@@ -52,6 +52,8 @@ export class Link implements LiveLink {
   installedVersion: string;
   /** When the node was heard of last, in milliseconds since 1970. */
   lastSeenMs: number;
+  /** Whether anything came since the hello. */
+  wasHeard = false;
   readonly #parts: LinkParts;
   readonly #owner: SideOwner;
   readonly #ended = new AbortController();
@@ -134,6 +136,7 @@ export class Link implements LiveLink {
 
   /** Something of the node arrived. */
   touch(): void {
+    this.wasHeard = true;
     this.lastSeenMs = this.#parts.clock.now();
     this.#sign.resolve();
     this.#sign = Promise.withResolvers<void>();

@@ -1,4 +1,5 @@
 import type { Http2Session, ServerHttp2Stream } from "node:http2";
+import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { Metadata, status, type ServerDuplexStream } from "@grpc/grpc-js";
 import { Fault } from "../fault/fault.ts";
@@ -140,25 +141,40 @@ export function failCall(call: GrpcCall, error: unknown): void {
 
 const connections = new WeakMap<Http2Session, ServerConnection>();
 
-/** The connection of a call; undefined when it is gone already. */
-export function connectionOf(call: GrpcCall): ServerConnection | undefined {
+/** The connection of a call, which came over `socket`; undefined when it is gone already. */
+export function connectionOf(call: GrpcCall, socket: Socket | undefined): ServerConnection | undefined {
   const session = findServerStream(textMetadata(call.metadata))?.session;
   if (!session || session.destroyed) return undefined;
   const known = connections.get(session);
   if (known) return known;
-  const connection = toConnection(session, peerOf(call));
+  const connection = toConnection(session, { peer: peerOf(call), socket });
   connections.set(session, connection);
   return connection;
 }
 
-function toConnection(session: Http2Session, peer: Peer): ServerConnection {
+interface ConnectionParts {
+  readonly peer: Peer;
+  readonly socket: Socket | undefined;
+}
+
+/**
+ * A session that waits for a write to a peer that has just died never closes, and hears of nothing more: the socket
+ * below it says when it is gone, and is ended with it.
+ */
+function toConnection(session: Http2Session, { peer, socket }: ConnectionParts): ServerConnection {
   const closed = new AbortController();
-  session.once("close", () => closed.abort(new Fault("CANCELLED", "the connection is gone")));
+  const onClose = (): void => closed.abort(new Fault("CANCELLED", "the connection is gone"));
+  session.once("close", onClose);
+  socket?.once("close", onClose);
   return {
     peer,
     refusal: peer.certificate ? undefined : refusalOf(session),
     closed: closed.signal,
-    destroy: () => session.destroy(),
+    destroy: () => {
+      session.destroy();
+      // Not below the session's own end, which may run inside of a callback of the socket.
+      setImmediate(() => void socket?.destroy());
+    },
   };
 }
 

@@ -58,12 +58,13 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     "grpc.max_send_message_length": maxEnvelopeBytes,
     "grpc.enable_channelz": 0,
   });
-  registerAll(server, options.services, { dispatcher: createDispatcher(options.services), calls, clock });
+  const sockets = new Sockets(clock, calls);
+  const dispatcher = createDispatcher(options.services);
+  registerAll(server, options.services, { dispatcher, calls, sockets, clock });
   const { credentials } = options;
   const injector = server.createConnectionInjector(
     credentials === "insecure" ? ServerCredentials.createInsecure() : credentials,
   );
-  const sockets = new Sockets(clock, calls);
   const newcomers = createNewcomers((socket) => injector.injectConnection(socket));
   const listener = createServer((socket) => {
     sockets.add(socket);
@@ -98,6 +99,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
 interface Registration {
   readonly dispatcher: Dispatcher;
   readonly calls: Calls;
+  readonly sockets: Sockets;
   readonly clock: Clock;
 }
 
@@ -108,7 +110,7 @@ function registerAll(server: Server, services: readonly ServedService[], to: Reg
       const implemented = implementation[method.localName];
       const handle = (call: GrpcCall): void => {
         to.calls.add(call);
-        if (isRawMethod(implemented)) acceptRaw(call, implemented, to.clock);
+        if (isRawMethod(implemented)) acceptRaw(call, implemented, to);
         else if (to.dispatcher.find(path)) void answerCall(call, path, to);
         else failCall(call, unknownMethodFault(path));
       };
@@ -118,8 +120,8 @@ function registerAll(server: Server, services: readonly ServedService[], to: Reg
   }
 }
 
-function acceptRaw(call: GrpcCall, method: RawMethod, clock: Clock): void {
-  const connection = connectionOf(call);
+function acceptRaw(call: GrpcCall, method: RawMethod, { sockets, clock }: Registration): void {
+  const connection = connectionOf(call, sockets.find(call.getPeer()));
   if (connection) method.accept(toServerRawStream(call, { connection, clock }));
   else call.emit("error", goneStatus);
 }
@@ -178,6 +180,7 @@ class Calls {
 /** Connections that are open; one that makes no call in time is ended. */
 class Sockets {
   readonly #open = new Set<Socket>();
+  readonly #byPeer = new Map<string, Socket>();
   readonly #clock: Clock;
   readonly #calls: Calls;
 
@@ -194,14 +197,21 @@ class Sockets {
     const peer = `${socket.remoteAddress}:${socket.remotePort}`;
     const closed = new AbortController();
     this.#open.add(socket);
+    if (socket.remotePort !== undefined) this.#byPeer.set(peer, socket);
     // What goes wrong on a connection shows in its calls; unheard, it would end the process.
     socket.on("error", () => undefined);
     socket.once("close", () => {
       this.#open.delete(socket);
       this.#calls.peers.delete(peer);
+      if (this.#byPeer.get(peer) === socket) this.#byPeer.delete(peer);
       closed.abort(new Fault("CANCELLED", "the connection is gone"));
     });
     if (socket.remotePort !== undefined) void this.#endWhenSilent(socket, peer, closed.signal);
+  }
+
+  /** The connection of a peer, as a call names it; undefined for a local socket, and when it is gone. */
+  find(peer: string): Socket | undefined {
+    return this.#byPeer.get(peer);
   }
 
   async #endWhenSilent(socket: Socket, peer: string, signal: AbortSignal): Promise<void> {
