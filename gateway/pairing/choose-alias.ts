@@ -27,30 +27,35 @@ const maxAttempts = 10_000;
  */
 export async function chooseAlias(db: StoreDb, wishes: AliasWishes): Promise<string> {
   const { named = "", invited, wish, nodeId } = wishes;
-  const held = await heldAliases(db);
   if (named !== "") {
-    if (held.has(named)) throw aliasTaken(named);
+    if (await isHeld(db, named)) throw aliasTaken(named);
     return named;
   }
   if (invited !== "") {
-    if (!held.has(invited)) return invited;
+    if (!(await isHeld(db, invited))) return invited;
     if (wishes.isForOne) throw aliasTaken(invited);
-    return firstFree(invited, held);
+    return await firstFree(db, invited, []);
   }
   const promised = await promisedAliases(db, wishes);
-  const isFree = (alias: string): boolean => !held.has(alias) && !promised.has(alias);
-  if (isAlias(wish) && isFree(wish)) return wish;
+  const isFree = async (alias: string): Promise<boolean> =>
+    !promised.includes(alias) && !(await isHeld(db, alias));
+  if (isAlias(wish) && (await isFree(wish))) return wish;
   const made = `node-${nodeId.slice(0, 4)}`;
-  return isFree(made) ? made : firstFree(made, new Set([...held, ...promised]));
+  return (await isFree(made)) ? made : await firstFree(db, made, promised);
 }
 
-async function heldAliases(db: StoreDb): Promise<ReadonlySet<string>> {
-  const rows = await db.selectFrom("nodes").select("alias").where("revoked_at", "is", null).execute();
-  return new Set(rows.map((row) => row.alias));
+async function isHeld(db: StoreDb, alias: string): Promise<boolean> {
+  const row = await db
+    .selectFrom("nodes")
+    .select("id")
+    .where("alias", "=", alias)
+    .where("revoked_at", "is", null)
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 /** Aliases of codes that may still be used, or whose machines wait: a machine's wish must not take them away. */
-async function promisedAliases(db: StoreDb, { now }: AliasWishes): Promise<ReadonlySet<string>> {
+async function promisedAliases(db: StoreDb, { now }: AliasWishes): Promise<readonly string[]> {
   const codes = await db
     .selectFrom("join_codes")
     .select("alias")
@@ -65,10 +70,19 @@ async function promisedAliases(db: StoreDb, { now }: AliasWishes): Promise<Reado
     .where("state", "=", "pending")
     .where("expires_at", ">", now)
     .execute();
-  return new Set([...codes, ...requests].map((row) => row.alias));
+  return [...codes, ...requests].map((row) => row.alias);
 }
 
-function firstFree(alias: string, taken: ReadonlySet<string>): string {
+async function firstFree(db: StoreDb, alias: string, promised: readonly string[]): Promise<string> {
+  const longestEnding = `-${maxAttempts}`.length;
+  const stem = alias.slice(0, maxAliasLength - longestEnding);
+  const rows = await db
+    .selectFrom("nodes")
+    .select("alias")
+    .where("alias", "like", `${stem}%`)
+    .where("revoked_at", "is", null)
+    .execute();
+  const taken = new Set([...promised, ...rows.map((row) => row.alias)]);
   for (let number = 2; number < maxAttempts; number += 1) {
     const ending = `-${number}`;
     const candidate = alias.slice(0, maxAliasLength - ending.length).replace(/-$/, "") + ending;

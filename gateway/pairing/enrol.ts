@@ -92,7 +92,7 @@ async function enrolMachine(
   // What waits for a person is shown as it came; what is admitted at once is an alias or nothing.
   if (request.wishedAlias && code.require_approval === 0) parseAlias(request.wishedAlias);
   const key = await readCertificateRequest(request.certificateRequest);
-  await untilApproved(deps, { request, key, call });
+  if (code.require_approval === 1) await untilApproved(deps, { request, key, call });
   for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
     const nodeId = (await findNodeByKey(deps.store.db, key.digest))?.id ?? newNodeId();
     const now = deps.clock.now();
@@ -153,13 +153,13 @@ async function untilApproved(deps: EnrolDeps, machine: Machine): Promise<void> {
   }
 }
 
-/** The machine's request, or undefined when it needs none. */
+/** The machine's request, or undefined for one that was let in with this code. */
 async function ask(db: StoreTransaction, machine: Machine, deps: EnrolDeps): Promise<Asked | undefined> {
   const { request, key, call } = machine;
   const code = await requireCode(db, request);
   const known = await findNodeByKey(db, key.digest);
   if (known) requireNotRevoked(known);
-  if (code.require_approval === 0 || known?.code_id === code.id) return undefined;
+  if (known?.code_id === code.id) return undefined;
   return await askToEnrol(db, {
     code,
     content: toContent(request, { code, keyDigest: key.digest }),
