@@ -174,7 +174,8 @@ function toClientRawStream(call: RawCall, faultOf: (error: unknown) => unknown):
         over = true;
         listener(fault instanceof Fault ? fault : undefined);
       };
-      call.once("error", (error) => ended(faultOf(error)));
+      // A call can fail twice, once more as it is torn down; an error that nobody hears would end the process.
+      call.on("error", (error) => ended(faultOf(error)));
       call.once("status", ({ code }) => {
         if (code === 0) ended(undefined);
       });
