@@ -1,6 +1,5 @@
 import path from "node:path";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
-import type { JsonValue } from "../shared/fault/fault.ts";
 import type { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import { parseAddress } from "../shared/identity/address.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
@@ -15,16 +14,17 @@ import { createFilesFace } from "./files/face.ts";
 import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
+import { followIdentities } from "./follow-identities.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
 import { keepPresences, recallPresences } from "./link/kept-presences.ts";
 import type { LinkHost } from "./link/links-options.ts";
-import type { CloneReport, Presence, PublicationReader } from "./link/links.ts";
+import type { Presence, PublicationReader } from "./link/links.ts";
 import { nextOwnerEpoch } from "./link/owner-epoch.ts";
 import { startLinks } from "./link/start-links.ts";
 import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
 import { startMemory } from "./memory/memory.ts";
-import { createPairing, type GatewayPairing } from "./pairing/pairing.ts";
+import { createPairing, type GatewayPairing, type PairingOptions } from "./pairing/pairing.ts";
 import { createPolicy, type Policy } from "./policy/policy.ts";
 import { readPolicy } from "./policy/read-policy.ts";
 import { type AdminFaceOptions, revokedFault } from "./serve/admin.ts";
@@ -200,8 +200,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
       limits: settings.limits,
       log: log.child({ room: "pairing" }),
       record: (db, entry) => audit.record(db, entry),
-      onRenewed: (nodeId, expiresAt) => late.links?.renewed(nodeId, expiresAt),
-      onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),
+      ...tellLinks(late),
     }),
   );
   const known = await pairing.nodes.list();
@@ -267,6 +266,17 @@ async function startAudit(store: Store, settings: GatewaySettings, deps: Feature
   return audit;
 }
 
+/** What pairing tells the links, once there are any. */
+function tellLinks(late: {
+  readonly links?: LinkHost;
+}): Pick<PairingOptions, "onTrust" | "onRenewed" | "onLeft"> {
+  return {
+    onTrust: () => late.links?.tellTrust(),
+    onRenewed: (nodeId, expiresAt) => late.links?.renewed(nodeId, expiresAt),
+    onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),
+  };
+}
+
 interface LinkJoin extends Pick<Base, "store" | "audit" | "pairing" | "aliases"> {
   readonly settings: GatewaySettings;
   readonly deps: FeatureDeps;
@@ -290,30 +300,11 @@ function joinLinks(join: LinkJoin): LinkHost {
     recalled,
     ownerEpoch,
     nextGeneration: (nodeId, presented) => nextGeneration(store, nodeId, presented),
-    onClone: (nodeId, report) => void recordClone(audit, nodeId, report).catch(onFault),
+    ...followIdentities({ store, audit, authority: pairing.authority, onFault }),
     heartbeat: settings.limits,
     admission: admissionOf(settings.limits.admissionPerSecond),
     gatewayVersion: deps.version,
     onFault,
-  });
-}
-
-/** Two machines with one identity are for the record: which of them, where and when. */
-async function recordClone(audit: Audit, nodeId: string, report: CloneReport): Promise<void> {
-  const { kind, kept, other } = report;
-  const toJson = ({ bootId, address, atMs }: CloneReport["kept"]): JsonValue => ({
-    bootId,
-    address,
-    at: new Date(atMs).toISOString(),
-  });
-  await audit.append({
-    actor: `node:${nodeId}`,
-    address: kind === "refused" ? other.address : kept.address,
-    action: "nodes.clone",
-    target: `node:${nodeId}`,
-    outcome: kind === "refused" ? "CONFLICT" : "suspected",
-    nodeId,
-    details: { kept: toJson(kept), other: toJson(other) },
   });
 }
 

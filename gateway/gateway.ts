@@ -1,6 +1,7 @@
 import path from "node:path";
 import { Admin } from "../shared/gen/fairlead/v1/admin_pb.ts";
 import { Audit } from "../shared/gen/fairlead/v1/audit_pb.ts";
+import { Authority } from "../shared/gen/fairlead/v1/authority_pb.ts";
 import { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import { Sessions } from "../shared/gen/fairlead/v1/sessions_pb.ts";
 import { parseListenAddress } from "../shared/identity/address.ts";
@@ -15,6 +16,7 @@ import { type Features, startFeatures } from "./features.ts";
 import { placeAdminSocket } from "./serve/admin-socket.ts";
 import { createAdminFace } from "./serve/admin.ts";
 import { createAuditFace } from "./serve/audit.ts";
+import { createAuthorityFace } from "./serve/authority.ts";
 import { startHttpServer } from "./serve/http.ts";
 import { openMcpEndpoint } from "./serve/mcp/endpoint.ts";
 import { createSessionsService } from "./serve/sessions.ts";
@@ -159,6 +161,13 @@ async function startAdminServer(scope: Scope, parts: FaceParts): Promise<string>
         serve(Admin, admin),
         serve(Sessions, createSessionsService(features.faceParts)),
         serve(Files, features.files),
+        serve(
+          Authority,
+          createAuthorityFace({
+            change: features.pairing.authority,
+            record: (entry) => features.audit.append(entry),
+          }),
+        ),
         serve(Audit, createAuditFace({ audit: features.audit, nodes: features.pairing.nodes })),
       ],
       address: `unix:${socket.path}`,

@@ -2,7 +2,9 @@ import path from "node:path";
 import { faultRow } from "../shared/fault/codes.ts";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
 import type { Fault } from "../shared/fault/fault.ts";
+import type { TrustUpdate } from "../shared/gen/fairlead/v1/link_pb.ts";
 import { Pairing } from "../shared/gen/fairlead/v1/pairing_pb.ts";
+import { tryReadCertificate } from "../shared/identity/node-name.ts";
 import type { Scope } from "../shared/lifetime/scope.ts";
 import type { Log } from "../shared/log/log.ts";
 import { openGrpcClient } from "../shared/rpc/grpc-client.ts";
@@ -19,6 +21,7 @@ import { keepJoinState, readJoinState } from "./pairing/join-state.ts";
 import { type DialDoubt, doubtAfter, mendBeforeDial, renewLapsedAt } from "./pairing/mend-before-dial.ts";
 import { type RenewalState, startRenewal } from "./pairing/renew.ts";
 import { dialTls } from "./pairing/tls.ts";
+import { followTrust } from "./pairing/trust.ts";
 import { StatusWriter } from "./status-writer.ts";
 
 /** How long calls that run may go on once the agent stops, in milliseconds. */
@@ -56,6 +59,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
   const status = new StatusWriter(dir, deps.version);
   const link = startLink({
     addresses: identity.addresses,
+    onTrust: (update) => void renewal.follow(update),
     lastGeneration: await readJoinState(dir, identity.nodeId),
     onGeneration: keepJoinState(dir, identity.nodeId, (error) =>
       deps.log.warn("the link's generation is not kept", { reason: faultFromError(error).message }),
@@ -89,7 +93,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     // An identity that ended stays ended: `node status` and the next `node join` must find that here.
     await status.write({ ...link.status(), state: "stopped", nextAttemptMs: 0 }, final);
   });
-  keepRenewed(scope, { held, deps, link, status });
+  const renewal = keepRenewed(scope, { held, deps, link, status });
   const ready = Promise.withResolvers<void>();
   // Whoever does not wait for it is told by `closed`.
   ready.promise.catch(() => undefined);
@@ -141,14 +145,24 @@ interface KeepParts {
   readonly status: StatusWriter;
 }
 
-/** Renews the certificate in time; what fails is shown here, and by the gateway. */
-function keepRenewed(scope: Scope, { held, deps, link, status }: KeepParts): void {
+interface KeptIdentity {
+  /** Follows a statement of trust. */
+  readonly follow: (update: TrustUpdate) => Promise<void>;
+}
+
+/** Renews the certificate in time, and trusts whom the gateway's authority names; how it does is shown here and there. */
+function keepRenewed(scope: Scope, { held, deps, link, status }: KeepParts): KeptIdentity {
   let told = "";
+  let ignored = 0n;
   const tell = (state: RenewalState): void => {
     const problem = toProblem(state);
     status.setRenewal(problem);
     const renewal = problem && { ...problem, sinceMs: BigInt(Math.round(problem.sinceMs)) };
-    link.report({ trustedPins: [held.current.pin], ...(renewal ? { renewal } : {}) });
+    link.report({
+      trustedPins: [...held.current.pins],
+      ignoredTrustSerial: ignored,
+      ...(renewal ? { renewal } : {}),
+    });
     // One line for each kind of failure: it is tried again for as long as it takes.
     if (problem && problem.code !== told)
       deps.log.warn("the certificate is not renewed", { code: problem.code, reason: problem.message });
@@ -165,6 +179,29 @@ function keepRenewed(scope: Scope, { held, deps, link, status }: KeepParts): voi
     }),
   );
   tell(renewal.status());
+  return {
+    follow: async (update) => {
+      try {
+        const outcome = await followTrust(held, update);
+        if (outcome === "taken")
+          deps.log.info("other authorities are trusted", { pins: held.current.pins.join() });
+        if (outcome === "ignored")
+          deps.log.warn("a statement of trust is ignored: it is not signed by a trusted authority");
+        ignored = outcome === "ignored" ? update.serial : 0n;
+        tell(renewal.status());
+        if (outcome !== "ignored" && !isIssuedBy(held.current, update.signerPin)) renewal.hasten();
+      } catch (error) {
+        const { code, message } = faultFromError(error);
+        deps.log.warn("a statement of trust could not be kept", { code, reason: message });
+      }
+    },
+  };
+}
+
+/** Authorities have a part of their pin in their name. */
+function isIssuedBy({ certificatePem }: NodeIdentity, pin: string): boolean {
+  const issuer = tryReadCertificate(certificatePem)?.issuer ?? "";
+  return pin === "" || issuer.endsWith(pin.slice("sha256:".length, "sha256:".length + 16));
 }
 
 function toProblem(state: RenewalState): RenewalProblem | undefined {

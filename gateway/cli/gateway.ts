@@ -1,7 +1,13 @@
 import type { CommandModule } from "../../shared/terminal/command.ts";
+import { authorityCommands } from "./gateway-authority.ts";
 import { configCommands } from "./gateway-config.ts";
 import { gatewayRun } from "./gateway-run.ts";
 import { gatewayStatus } from "./gateway-status.ts";
 
 /** The `gateway` commands. */
-export const commands: readonly CommandModule[] = [gatewayRun, gatewayStatus, ...configCommands];
+export const commands: readonly CommandModule[] = [
+  gatewayRun,
+  gatewayStatus,
+  ...configCommands,
+  ...authorityCommands,
+];

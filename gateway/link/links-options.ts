@@ -1,8 +1,17 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { TrustUpdateSchema } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { ServedService } from "../../shared/rpc/service.ts";
 import type { AdmissionSettings } from "./admission.ts";
 import type { HeartbeatSettings } from "./heartbeat.ts";
-import type { CloneReport, Links, NodeDrain, Presence, PublicationReader } from "./links.ts";
+import type {
+  CloneReport,
+  Links,
+  NodeDrain,
+  Presence,
+  PublicationReader,
+  ReportedIdentity,
+} from "./links.ts";
 
 /** Bytes that the calls of all links may have in flight, each way. */
 export const gatewayBudgetBytes: number = 1024 * 1024 * 1024;
@@ -31,6 +40,10 @@ export interface LinksOptions {
     nodeId: string,
     presented: number,
   ) => Promise<{ readonly generation: number; readonly isStale: boolean }>;
+  /** Which authorities nodes are to trust; each is told when it links, and by `tellTrust`. */
+  readonly trust?: () => MessageInitShape<typeof TrustUpdateSchema>;
+  /** Hears what a node says of its identity. */
+  readonly onReport?: (nodeId: string, report: ReportedIdentity) => void;
   /** Hears that two processes came with one identity. */
   readonly onClone?: (nodeId: string, report: CloneReport) => void;
   readonly heartbeat?: HeartbeatSettings;
@@ -50,6 +63,8 @@ export interface LinkHost extends AsyncDisposable {
   /** What nodes may ask about their own calls, for the same port. */
   readonly questions: ServedService;
   readonly links: Links;
+  /** Tells every linked node which authorities to trust. */
+  tellTrust(): void;
   /** A node renewed its certificate: its live link may go on for so long, in milliseconds since 1970. */
   renewed(nodeId: string, expiresAt: number): void;
   /** Adds a reader of publications; what live nodes publish is read at once. */

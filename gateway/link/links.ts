@@ -56,6 +56,8 @@ export interface ReportedIdentity {
   readonly trustedPins: readonly string[];
   /** While its certificate cannot be renewed. */
   readonly renewal?: ReportedRenewal;
+  /** The serial of a statement of trust that it ignored, because nobody whom it trusts has signed it; 0: none. */
+  readonly ignoredTrustSerial: number;
 }
 
 /** A renewal that fails and is tried again. */

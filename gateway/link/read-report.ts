@@ -11,9 +11,12 @@ const maxPins = 4;
 export function readReport(report: IdentityReport): ReportedIdentity {
   const { renewal } = report;
   const trustedPins = report.trustedPins.filter((pin) => isPin(pin)).slice(0, maxPins);
-  if (!renewal) return { trustedPins };
+  const ignored = Number(report.ignoredTrustSerial);
+  const ignoredTrustSerial = Number.isSafeInteger(ignored) ? ignored : 0;
+  if (!renewal) return { trustedPins, ignoredTrustSerial };
   return {
     trustedPins,
+    ignoredTrustSerial,
     renewal: {
       sinceMs: Math.max(0, Number(renewal.sinceMs)),
       code: isFaultCode(renewal.code) ? renewal.code : "INTERNAL",

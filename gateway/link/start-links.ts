@@ -19,7 +19,6 @@ import { createClient } from "../../shared/rpc/transport.ts";
 import { acceptControl, type ControlMessage, type ControlSession } from "./accept-control.ts";
 import { createAdmission, defaultAdmission } from "./admission.ts";
 import { createNodeTransport } from "./call-node.ts";
-import { refuseDouble, reportStale } from "./clones.ts";
 import {
   checkHeartbeat,
   defaultHeartbeat,
@@ -42,10 +41,9 @@ import { gatewayBudgetBytes, type LinkHost, type LinksOptions, type NodeIdentity
 import type { Links, LiveLink, NodeDrain, NodeFacts, Presence, PublicationReader } from "./links.ts";
 import { NodeDuty } from "./node-duty.ts";
 import { factsOf } from "./node-facts.ts";
+import { NodeIdentities } from "./node-identities.ts";
 import { NodeState, neverLinked } from "./node-state.ts";
 import { Publications } from "./publications.ts";
-import { readReport } from "./read-report.ts";
-import { expiredFault, watchExpiry } from "./watch-expiry.ts";
 
 /** How long the end of a link waits for its connections to be gone, in milliseconds; they are destroyed after 500. */
 const goneWithinMs = 5_000;
@@ -67,7 +65,8 @@ export function startLinks(options: LinksOptions): LinkHost {
     }),
     links: host,
     setDrain: (nodeId, drain) => host.setDrain(nodeId, drain),
-    renewed: (nodeId, expiresAt) => host.renewed(nodeId, expiresAt),
+    tellTrust: () => host.identities.tellTrust(),
+    renewed: (nodeId, expiresAt) => host.identities.renewed(nodeId, expiresAt),
     addReader: (reader) => host.addReader(reader),
     drain: (drain) => host.drain(drain),
     [Symbol.asyncDispose]: () => host.close(),
@@ -82,6 +81,7 @@ class Host implements Links {
   readonly #heartbeat: HeartbeatSettings;
   readonly #budget: Budget = createBudget(gatewayBudgetBytes);
   readonly #nodes = new Map<string, NodeState>();
+  readonly identities: NodeIdentities;
   readonly #byConnection = new WeakMap<ServerConnection, { readonly link: Link; readonly side: LinkSide }>();
   readonly #admit: () => void;
   /** One item a node, whatever happens: the number of nodes is the bound. */
@@ -100,6 +100,7 @@ class Host implements Links {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#startedMs = this.#clock.now();
+    this.identities = new NodeIdentities({ ...options, clock: this.#clock, nodes: this.#nodes });
     this.#heartbeat = checkHeartbeat(options.heartbeat ?? defaultHeartbeat);
     this.#admit = createAdmission(options.admission ?? defaultAdmission, this.#clock);
     this.#publications = new Publications({
@@ -120,10 +121,6 @@ class Host implements Links {
     for (const node of this.#nodes.values()) if (node.link) this.#publications.catchUp(node, node.link);
   }
 
-  renewed(nodeId: string, expiresAt: number): void {
-    this.#nodes.get(nodeId)?.link?.renewed(expiresAt);
-  }
-
   // --- what nodes dial
 
   acceptControl(control: ServerRawStream): void {
@@ -139,9 +136,8 @@ class Host implements Links {
     if (hello.purpose === LinkPurpose.BULK) return this.#beginBulk(identity, hello, control);
     if (this.#draining !== undefined) throw new Fault("GATEWAY_UNREACHABLE", "the gateway is stopping");
     const node = this.#nodeOf(identity.nodeId);
-    const newcomer = { hello, from: control.connection.peer.address };
-    const watch = { clock: this.#clock, onClone: this.#options.onClone };
-    await refuseDouble(node, newcomer, watch);
+    const from = control.connection.peer.address;
+    await this.identities.admit(node, hello, from);
     const { generation, isStale } = await this.#nextGeneration(identity.nodeId, hello);
     if (node.presence.state === "revoked") throw new Fault("IDENTITY_REVOKED", "the node was revoked");
     const link = new Link({
@@ -156,7 +152,7 @@ class Host implements Links {
       clientOf: (of, service) => this.#clientOf(node, of, service),
     });
     this.#byConnection.set(control.connection, { link, side: link.main });
-    if (isStale) reportStale(node, newcomer, watch);
+    if (isStale) this.identities.isStale(node, hello, from);
     return this.#begin(node, link);
   }
 
@@ -211,6 +207,7 @@ class Host implements Links {
 
   #begin(node: NodeState, link: Link): ControlSession {
     link.send({ case: "accepted", value: this.#acceptanceOf(node, link) });
+    this.identities.begin(link);
     const onGone = (): void => this.#ended(node, link);
     link.signal.addEventListener("abort", onGone, { once: true });
     link.connection.closed.addEventListener("abort", () => link.end(link.lostFault), { once: true });
@@ -221,9 +218,6 @@ class Host implements Links {
     for (const notice of link.hello.publications) this.#publications.notice(node, link, notice);
     void watchHeartbeat(link, heartbeatFor(link.hello, this.#heartbeat), this.#clock).then((silent) => {
       if (silent) link.end(silentFault(link.alias));
-    });
-    void watchExpiry(link, this.#clock).then((expired) => {
-      if (expired) link.end(expiredFault(link.alias, link.expiresAt));
     });
     return {
       onMessage: (message) => this.#hear(node, link, message),
@@ -245,7 +239,7 @@ class Host implements Links {
         link.installedVersion = message.value.version;
         return;
       case "report":
-        return node.reported(readReport(message.value));
+        return this.identities.reported(node, message.value);
       case "hello":
         // One hello a link: a second one is not heard.
         return node.tally.dropped();

@@ -20,11 +20,12 @@ export type NewNode = Reported &
     | "code_id"
     | "paired_at"
     | "certificate_expires_at"
-  >;
+  > &
+  Partial<Pick<NodesTable, "issuer_pin">>;
 
 /** Adds a node; the caller's transaction has made sure that its alias and its key are no other's. */
 export async function addNode(db: StoreTransaction, node: NewNode): Promise<NodeRecord> {
-  const row: NodesTable = { ...node, revoked_at: null };
+  const row: NodesTable = { issuer_pin: "", trusted_json: "[]", ...node, revoked_at: null };
   await db.insertInto("nodes").values(row).execute();
   return toNodeRecord(row);
 }
@@ -33,7 +34,7 @@ export async function addNode(db: StoreTransaction, node: NewNode): Promise<Node
 export async function readmitNode(
   db: StoreTransaction,
   known: NodesTable,
-  changes: Reported & Partial<Pick<NodesTable, "code_id" | "certificate_expires_at">>,
+  changes: Reported & Partial<Pick<NodesTable, "code_id" | "certificate_expires_at" | "issuer_pin">>,
 ): Promise<NodeRecord> {
   await db.updateTable("nodes").set(changes).where("id", "=", known.id).execute();
   return toNodeRecord({ ...known, ...changes });

@@ -53,12 +53,12 @@ export async function openAuthority(options: AuthorityOptions): Promise<Authorit
   const known = toRemembered(await getSetting(store.db, settingKey));
   const found = await readAuthority(folder);
   if (found && !known) {
-    throw lost("state.db", "holds no authority, and the folder authority does");
+    throw lostAuthority("state.db", "holds no authority, and the folder authority does");
   }
   if (found && known && found.pin !== known.pin) {
-    throw lost("authority/cert.pem", "is of another authority than that of state.db");
+    throw lostAuthority("authority/cert.pem", "is of another authority than that of state.db");
   }
-  if (!found && known?.state === "made") throw lost("authority/key.pem", "is missing");
+  if (!found && known?.state === "made") throw lostAuthority("authority/key.pem", "is missing");
   const authority = found ?? (await makeAuthority(folder, options));
   if (known?.state !== "made") await remember(options, { pin: authority.pin, state: "made" });
   return authority;
@@ -83,22 +83,24 @@ function toRemembered(value: unknown): Remembered | undefined {
     const { pin, state } = value;
     if (typeof pin === "string" && (state === "making" || state === "made")) return { pin, state };
   }
-  throw lost("state.db", "holds an authority in a form that is not known");
+  throw lostAuthority("state.db", "holds an authority in a form that is not known");
 }
 
 function remember(options: AuthorityOptions, value: Pick<Remembered, "pin" | "state">): Promise<void> {
   return putSetting(options.store.db, settingKey, { value: { ...value }, now: options.clock.now() });
 }
 
-async function readAuthority(folder: string): Promise<Authority | undefined> {
+/** The authority of a folder that others know as `name`, or undefined when it is empty. Faults are those of `openAuthority`. */
+export async function readAuthority(folder: string, name = "authority"): Promise<Authority | undefined> {
   const key = await readPrivateFile(join(folder, "key.pem"));
   const certificate = await readPrivateFile(join(folder, "cert.pem"));
   if (!key && !certificate) return undefined;
-  if (!key) throw lost("authority/key.pem", "is missing");
-  if (!certificate) throw lost("authority/cert.pem", "is missing");
+  if (!key) throw lostAuthority(`${name}/key.pem`, "is missing");
+  if (!certificate) throw lostAuthority(`${name}/cert.pem`, "is missing");
   const parsed = tryReadCertificate(certificate.text);
-  if (!parsed?.ca) throw lost("authority/cert.pem", "is no certificate of an authority");
-  if (!holdsKeyOf(key.text, parsed)) throw lost("authority/key.pem", "is not the key of authority/cert.pem");
+  if (!parsed?.ca) throw lostAuthority(`${name}/cert.pem`, "is no certificate of an authority");
+  if (!holdsKeyOf(key.text, parsed))
+    throw lostAuthority(`${name}/key.pem`, `is not the key of ${name}/cert.pem`);
   return toAuthority({ keyPem: key.text, certificatePem: certificate.text });
 }
 
@@ -110,12 +112,22 @@ function holdsKeyOf(keyPem: string, certificate: X509Certificate): boolean {
   }
 }
 
-function toAuthority(made: KeyAndCertificate): Authority {
+/** Puts another authority in the place of the present one: its files, then the row of the store. Done twice it is done. */
+export async function putAuthority(options: AuthorityOptions, authority: Authority): Promise<void> {
+  const folder = join(options.home, "authority");
+  await writePrivateFile(join(folder, "key.pem"), authority.keyPem);
+  await writePrivateFile(join(folder, "cert.pem"), authority.certificatePem);
+  await remember(options, { pin: authority.pin, state: "made" });
+}
+
+/** An authority that was made, with its pin. */
+export function toAuthority(made: KeyAndCertificate): Authority {
   const certificate = new X509Certificate(made.certificatePem);
   return { ...made, certificate, pin: pinOfCertificate(certificate) };
 }
 
-function lost(path: string, how: string): Fault {
+/** The fault of an authority's file. */
+export function lostAuthority(path: string, how: string): Fault {
   return new Fault("INTEGRITY_FAILURE", `${path} ${how}`, {
     retryable: false,
     details: { path },

@@ -10,7 +10,7 @@ import type { Store, StoreTransaction } from "../store/store.ts";
 import type { JoinCodesTable, NodesTable } from "../store/tables.ts";
 import { addNode, findNodeByKey, newNodeId, readmitNode, type Reported } from "./admit-node.ts";
 import { type Asked, askToEnrol } from "./ask-to-enrol.ts";
-import type { Authority } from "./authority.ts";
+import type { Authorities } from "./authorities.ts";
 import { readCertificateRequest, type RequestedKey } from "./certificate-request.ts";
 import { checkProtocol } from "./check-protocol.ts";
 import { chooseAlias } from "./choose-alias.ts";
@@ -37,7 +37,7 @@ const maxHoldMs = 60_000;
 /** What enrolling needs of the gateway. */
 export interface EnrolDeps {
   readonly store: Store;
-  readonly authority: Authority;
+  readonly authority: Authorities;
   readonly clock: Clock;
   readonly wrongSecrets: WrongSecrets;
   readonly protocol: ProtocolWindow;
@@ -97,7 +97,7 @@ async function enrolMachine(
     const nodeId = (await findNodeByKey(deps.store.db, key.digest))?.id ?? newNodeId();
     const now = deps.clock.now();
     // Signed before the transaction, which so never waits; what loses the race for the code is thrown away.
-    const issued = await issueNodeCertificate(deps.authority, {
+    const issued = await issueNodeCertificate(deps.authority.signer, {
       id: nodeId,
       publicKey: key.publicKey,
       now,
@@ -165,7 +165,7 @@ async function ask(db: StoreTransaction, machine: Machine, deps: EnrolDeps): Pro
     content: toContent(request, { code, keyDigest: key.digest }),
     continues: request.continuesRequest,
     from: call.from,
-    gateway: deps.authority.pin,
+    gateway: deps.authority.signer.pin,
     limits: deps.limits,
     now: deps.clock.now(),
   });
@@ -211,6 +211,7 @@ async function admit(db: StoreTransaction, admission: Admission): Promise<NodeRe
         ...reported,
         code_id: code.id,
         certificate_expires_at: issued.expiresAt,
+        issuer_pin: issued.issuerPin,
       })
     : await addNode(db, {
         ...reported,
@@ -229,6 +230,7 @@ async function admit(db: StoreTransaction, admission: Admission): Promise<NodeRe
         code_id: code.id,
         paired_at: now,
         certificate_expires_at: issued.expiresAt,
+        issuer_pin: issued.issuerPin,
       });
   await closeAsAdmitted(db, { id: node.id, keyDigest: key.digest }, now);
   if (known?.code_id !== code.id) {

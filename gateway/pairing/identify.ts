@@ -1,16 +1,16 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
 import { Fault } from "../../shared/fault/fault.ts";
 import { nodeIdOf, tryReadCertificate } from "../../shared/identity/node-name.ts";
-import { pinOfCertificate } from "../../shared/identity/pin.ts";
+import { pinOfCertificate, type Pin } from "../../shared/identity/pin.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
-import type { Authority } from "./authority.ts";
+import type { Authorities } from "./authorities.ts";
 import { revokedFault } from "./nodes-repository.ts";
 import type { NodeRecord, Nodes } from "./nodes.ts";
 import type { CertificateLimits } from "./pairing-limits.ts";
 
 /** What judging a certificate needs. */
 export interface IdentifyDeps {
-  readonly authority: Authority;
+  readonly authority: Pick<Authorities, "trusted">;
   readonly nodes: Nodes;
   readonly clock: Clock;
   readonly limits: CertificateLimits;
@@ -35,7 +35,7 @@ export async function identifyNode(deps: IdentifyDeps, der: Uint8Array | undefin
 }
 
 /** Whether the holder of `key` proved it for the authority with this pin. */
-export type KeyProof = (pin: Authority["pin"], key: KeyObject) => boolean;
+export type KeyProof = (pin: Pin, key: KeyObject) => boolean;
 
 /**
  * The node of a certificate that no handshake proved, because it has lapsed: its key is proved by `prove` instead, before
@@ -48,7 +48,7 @@ export async function identifyLapsed(
   prove: KeyProof,
 ): Promise<IdentifiedNode> {
   const { certificate, nodeId } = ownCertificate(deps, der);
-  if (!prove(deps.authority.pin, certificate.publicKey)) {
+  if (!deps.authority.trusted.some(({ pin }) => prove(pin, certificate.publicKey))) {
     throw new Fault("UNAUTHENTICATED", "the proof is not of the certificate's key");
   }
   const node = await knownNode(deps, certificate, nodeId);
@@ -84,9 +84,10 @@ async function knownNode(
   return node;
 }
 
-function ownNodeId(authority: Authority, certificate: X509Certificate): string | undefined {
-  const ours = authority.certificate;
-  const isOurs = certificate.checkIssued(ours) && certificate.verify(ours.publicKey);
+function ownNodeId({ trusted }: IdentifyDeps["authority"], certificate: X509Certificate): string | undefined {
+  const isOurs = trusted.some(
+    ({ certificate: ours }) => certificate.checkIssued(ours) && certificate.verify(ours.publicKey),
+  );
   return isOurs ? nodeIdOf(certificate) : undefined;
 }
 

@@ -9,7 +9,7 @@ import {
   verifyingKeyFrom,
 } from "../../shared/identity/keys.ts";
 import { nodeUri } from "../../shared/identity/node-name.ts";
-import { pinOfPublicKey } from "../../shared/identity/pin.ts";
+import { pinOfPublicKey, type Pin } from "../../shared/identity/pin.ts";
 import { loadX509 } from "../../shared/identity/x509.ts";
 import { defaultCertificateLimits } from "./pairing-limits.ts";
 
@@ -43,6 +43,8 @@ export interface IssuedCertificate {
   readonly pem: string;
   /** When it ends, in milliseconds since 1970. */
   readonly expiresAt: number;
+  /** The pin of the authority that signed it. */
+  readonly issuerPin: Pin;
 }
 
 /** A new authority: its key, and a certificate that it signed itself and that may sign only leaves. */
@@ -65,6 +67,34 @@ export async function createAuthority(now: number): Promise<KeyAndCertificate> {
     ],
   });
   return { keyPem, certificatePem: pemText(certificate.toString("pem")) };
+}
+
+/**
+ * A certificate of the next authority's key that the current one signs, PEM: by it whoever trusts only the current one
+ * knows what the next one has signed.
+ */
+export async function issueCrossCertificate(current: Signer, next: Signer, now: number): Promise<string> {
+  const x509 = await loadX509();
+  const issuer = new x509.X509Certificate(current.certificatePem);
+  const subject = new x509.X509Certificate(next.certificatePem);
+  const publicKey = await verifyingKeyFrom(publicKeyOf(next.keyPem));
+  const certificate = await x509.X509CertificateGenerator.create({
+    subject: subject.subjectName,
+    issuer: issuer.subjectName,
+    serialNumber: randomSerial(),
+    notBefore: new Date(now - gatewaySkewMs),
+    notAfter: issuer.notAfter,
+    publicKey,
+    signingKey: await signingKeyFrom(current.keyPem),
+    signingAlgorithm,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(publicKey),
+      await x509.AuthorityKeyIdentifierExtension.create(await verifyingKeyFrom(publicKeyOf(current.keyPem))),
+    ],
+  });
+  return pemText(certificate.toString("pem"));
 }
 
 /**
@@ -146,6 +176,7 @@ async function issueLeaf(signer: Signer, leaf: Leaf): Promise<IssuedCertificate>
     pem: pemText(certificate.toString("pem")),
     // A certificate holds whole seconds.
     expiresAt: certificate.notAfter.getTime(),
+    issuerPin: pinOfPublicKey(publicKeyOf(signer.keyPem)),
   };
 }
 

@@ -17,7 +17,7 @@ export interface PairingServiceDeps extends EnrolDeps, Omit<RenewalDeps, keyof E
  * whose certificate the connection showed.
  */
 export function createPairingService(deps: PairingServiceDeps): ServedService {
-  const certificate = (): Uint8Array => new Uint8Array(deps.authority.certificate.raw);
+  const certificate = (): Uint8Array => new Uint8Array(deps.authority.signer.certificate.raw);
   return serve(Pairing, {
     enrol: async (request, context) => {
       const enrolled = await enrol(deps, request, {

@@ -5,8 +5,9 @@ import { Scope } from "../../shared/lifetime/scope.ts";
 import { silentLog, type Log } from "../../shared/log/log.ts";
 import type { ServedService } from "../../shared/rpc/service.ts";
 import type { Store } from "../store/store.ts";
-import { openAuthority } from "./authority.ts";
+import { openAuthorities, type Authorities } from "./authorities.ts";
 import { createChallenges } from "./challenges.ts";
+import { createAuthorityChange, type AuthorityChange } from "./change-authority.ts";
 import type { InviteRequest } from "./codes.ts";
 import { enrolmentLimits, type EnrolmentLimits, type Enrolments } from "./enrolments.ts";
 import { createHeldCalls } from "./held-calls.ts";
@@ -46,6 +47,8 @@ export interface PairingOptions {
   readonly record?: RecordChange;
   /** Hears that a node renewed its certificate, and until when the new one is good: its link may go on so long. */
   readonly onRenewed?: (nodeId: string, expiresAt: number) => void;
+  /** Hears that nodes are to trust other authorities than before: they have to be told. */
+  readonly onTrust?: () => void;
   readonly clock?: Clock;
 }
 
@@ -55,6 +58,8 @@ export interface GatewayPairing extends AsyncDisposable {
   readonly pin: Pin;
   /** What the TLS port shows and whom it believes. */
   readonly tls: ServerTls;
+  /** The change of the authority's key. */
+  readonly authority: AuthorityChange;
   readonly nodes: Nodes;
   /** Machines that wait to be admitted. */
   readonly enrolments: Enrolments;
@@ -83,16 +88,12 @@ const thisMachine = ["localhost", "127.0.0.1", "::1"];
 export async function createPairing(options: PairingOptions): Promise<GatewayPairing> {
   const { store, home, clock = systemClock } = options;
   const limits = { ...enrolmentLimits, ...defaultCertificateLimits, ...options.limits };
-  const authority = await openAuthority({ store, home, clock });
-  const hosts = [...new Set([...thisMachine, ...(options.hosts ?? [])])];
+  const authority = await openAuthorities({ store, home, clock });
   const nodes = createNodes(store, clock);
   const scope = new Scope("pairing");
-  const tls = await openServerCertificate(authority, { home, hosts, now: clock.now() });
+  const served = await serveTls(authority, { ...options, clock });
   scope.spawn("server certificate", (signal) =>
-    keepServerCertificate(
-      { authority, home, hosts, clock, shown: tls, onChanged: options.onServerCertificate },
-      signal,
-    ),
+    keepServerCertificate({ renew: served.renew, clock }, signal),
   );
   const asking = {
     store,
@@ -115,14 +116,26 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
     onLeft: (node) => scope.spawn("leave", async () => await options.onLeft?.(node).catch(() => undefined)),
   });
   return {
-    pin: authority.pin,
-    tls,
+    get pin() {
+      return authority.signer.pin;
+    },
+    get tls() {
+      return served.tls();
+    },
+    authority: createAuthorityChange({
+      db: store.db,
+      authorities: authority,
+      onChanged: async () => {
+        await served.renew();
+        options.onTrust?.();
+      },
+    }),
     nodes,
     enrolments: createEnrolments(asking),
     service,
     invite: (request) =>
       createInvite(
-        { db: store.db, pin: authority.pin, addresses: options.advertised(), now: clock.now() },
+        { db: store.db, pin: authority.signer.pin, addresses: options.advertised(), now: clock.now() },
         request,
       ),
     identify: async (certificate) => {
@@ -130,5 +143,33 @@ export async function createPairing(options: PairingOptions): Promise<GatewayPai
       return { nodeId: node.id, alias: node.alias, expiresAt: own.validToDate.getTime() };
     },
     [Symbol.asyncDispose]: () => scope.end(),
+  };
+}
+
+interface ServedTls {
+  /** What is shown now. */
+  readonly tls: () => ServerTls;
+  /** Opens it as it has to be now, and shows it when it is another. */
+  readonly renew: () => Promise<void>;
+}
+
+async function serveTls(
+  authorities: Authorities,
+  options: PairingOptions & { readonly clock: Clock },
+): Promise<ServedTls> {
+  const { home, clock } = options;
+  const hosts = [...new Set([...thisMachine, ...(options.hosts ?? [])])];
+  const open = (): Promise<ServerTls> =>
+    openServerCertificate(authorities, { home, hosts, now: clock.now() });
+  let shown = await open();
+  return {
+    tls: () => shown,
+    renew: async () => {
+      const next = await open();
+      const isSame = next.certificatePem === shown.certificatePem && next.authorityPem === shown.authorityPem;
+      if (isSame) return;
+      shown = next;
+      options.onServerCertificate?.(next);
+    },
   };
 }

@@ -4,8 +4,9 @@ import type {
   PairingRenewRequest,
 } from "../../shared/gen/fairlead/v1/pairing_pb.ts";
 import { isLapsedProof } from "../../shared/identity/lapsed-proof.ts";
+import type { Pin } from "../../shared/identity/pin.ts";
 import type { Store } from "../store/store.ts";
-import type { Authority } from "./authority.ts";
+import type { Authorities } from "./authorities.ts";
 import { readCertificateRequest, type RequestedKey } from "./certificate-request.ts";
 import type { Challenges } from "./challenges.ts";
 import { identifyLapsed, type IdentifiedNode, type IdentifyDeps } from "./identify.ts";
@@ -15,6 +16,7 @@ import type { NodeRecord } from "./nodes.ts";
 
 /** What renewing needs of the gateway. */
 export interface RenewalDeps extends IdentifyDeps {
+  readonly authority: Authorities;
   readonly store: Store;
   readonly challenges: Challenges;
   /** Hears that a node's certificate was renewed, and until when it is good. */
@@ -44,7 +46,7 @@ export async function renewLapsed(
   request: PairingRenewLapsedRequest,
 ): Promise<IssuedCertificate> {
   deps.challenges.check(request.nonce);
-  const prove = (pin: Authority["pin"], key: Parameters<typeof isLapsedProof>[1]): boolean =>
+  const prove = (pin: Pin, key: Parameters<typeof isLapsedProof>[1]): boolean =>
     isLapsedProof(
       { nonce: request.nonce, request: request.certificateRequest, certificate: request.certificate, pin },
       key,
@@ -75,7 +77,7 @@ function refused(how: string): Fault {
 
 /** The node's row says until when it is good, and a revocation that came first wins. */
 async function issueFor(deps: RenewalDeps, node: NodeRecord, key: RequestedKey): Promise<IssuedCertificate> {
-  const issued = await issueNodeCertificate(deps.authority, {
+  const issued = await issueNodeCertificate(deps.authority.signer, {
     id: node.id,
     publicKey: key.publicKey,
     now: deps.clock.now(),
@@ -83,7 +85,7 @@ async function issueFor(deps: RenewalDeps, node: NodeRecord, key: RequestedKey):
   });
   const changed = await deps.store.db
     .updateTable("nodes")
-    .set({ certificate_expires_at: issued.expiresAt })
+    .set({ certificate_expires_at: issued.expiresAt, issuer_pin: issued.issuerPin })
     .where("id", "=", node.id)
     .where("revoked_at", "is", null)
     .executeTakeFirst();

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { tryReadCertificate } from "../../shared/identity/node-name.ts";
 import { readPrivateFile, writePrivateFile } from "../../shared/identity/private-files.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { Authorities } from "./authorities.ts";
 import type { Authority } from "./authority.ts";
 import { issueServerCertificate, type KeyAndCertificate } from "./issue.ts";
 
@@ -11,9 +12,9 @@ import { issueServerCertificate, type KeyAndCertificate } from "./issue.ts";
 export interface ServerTls {
   /** The server's key, PKCS#8, PEM. */
   readonly keyPem: string;
-  /** The server's certificate and then the authority's, PEM: what is sent to whoever dials. */
+  /** The server's certificate and then those that lead to the authority, PEM: what is sent to whoever dials. */
   readonly certificatePem: string;
-  /** The authority's certificate, PEM: what clients' certificates have to be signed by. */
+  /** The certificates of all authorities that count, PEM: what clients' certificates have to be signed by. */
   readonly authorityPem: string;
 }
 
@@ -36,50 +37,46 @@ const fileName = "server.pem";
  * signed for all of `hosts` and that lasts another 30 days. Nodes pin the authority, so a new one changes nothing for them.
  */
 export async function openServerCertificate(
-  authority: Authority,
+  authorities: ServerAuthorities,
   options: ServerCertificateOptions,
 ): Promise<ServerTls> {
+  const authority = authorities.signer;
   const path = join(options.home, "authority", fileName);
   const kept = await readPrivateFile(path);
   const pair = kept && splitPem(kept.text);
-  if (pair && isUsable(pair, { authority, ...options })) return toTls(pair, authority);
+  if (pair && isUsable(pair, { authority, ...options })) return toTls(pair, authorities);
   const made = await issueServerCertificate(authority, options);
   await writePrivateFile(path, made.keyPem + made.certificatePem);
-  return toTls(made, authority);
+  return toTls(made, authorities);
 }
+
+/** Who signs for the TLS port, and whom it believes. */
+export type ServerAuthorities = Pick<Authorities, "signer" | "trusted" | "chainPem">;
 
 /** What `keepServerCertificate` takes. */
 export interface KeepOptions {
-  readonly authority: Authority;
-  readonly home: string;
-  readonly hosts: readonly string[];
+  /** Opens it as it has to be now, and shows it to connections to come when it is another. */
+  readonly renew: () => Promise<void>;
   readonly clock: Clock;
-  /** What is shown at the beginning. */
-  readonly shown: ServerTls;
-  /** Gets what is to be shown from now on. */
-  readonly onChanged: ((tls: ServerTls) => void) | undefined;
 }
 
 /** Looks once a day whether the server certificate would soon end, until the signal aborts, which it rejects with. */
-export async function keepServerCertificate(options: KeepOptions, signal: AbortSignal): Promise<never> {
-  const { authority, home, hosts, clock } = options;
-  for (let shown = options.shown.certificatePem; ;) {
+export async function keepServerCertificate(
+  { renew, clock }: KeepOptions,
+  signal: AbortSignal,
+): Promise<never> {
+  for (;;) {
     await clock.sleep(betweenLooksMs, { signal });
     // A disk that fails today is asked again tomorrow, a month before it matters.
-    const next = await openServerCertificate(authority, { home, hosts, now: clock.now() }).catch(
-      () => undefined,
-    );
-    if (next === undefined || next.certificatePem === shown) continue;
-    shown = next.certificatePem;
-    options.onChanged?.(next);
+    await renew().catch(() => undefined);
   }
 }
 
-function toTls(pair: KeyAndCertificate, authority: Authority): ServerTls {
+function toTls(pair: KeyAndCertificate, authorities: ServerAuthorities): ServerTls {
   return {
     keyPem: pair.keyPem,
-    certificatePem: pair.certificatePem + authority.certificatePem,
-    authorityPem: authority.certificatePem,
+    certificatePem: pair.certificatePem + authorities.chainPem,
+    authorityPem: authorities.trusted.map(({ certificatePem }) => certificatePem).join(""),
   };
 }
 

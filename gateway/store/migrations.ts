@@ -76,6 +76,14 @@ async function addDecisions(db: Kysely<unknown>): Promise<void> {
     .addColumn("agent_version", "text", (column) => column.notNull().defaultTo(""))
     .execute();
   await db.schema
+    .alterTable("nodes")
+    .addColumn("issuer_pin", "text", (column) => column.notNull().defaultTo(""))
+    .execute();
+  await db.schema
+    .alterTable("nodes")
+    .addColumn("trusted_json", "text", (column) => column.notNull().defaultTo("[]"))
+    .execute();
+  await db.schema
     .alterTable("link_generations")
     .addColumn("presented", "bigint", (column) => column.notNull().defaultTo(0))
     .execute();

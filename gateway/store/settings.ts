@@ -20,3 +20,8 @@ export async function putSetting(
     .onConflict((conflict) => conflict.column("key").doUpdateSet(row))
     .execute();
 }
+
+/** Forgets a single value; one that is not there is well. */
+export async function deleteSetting(db: StoreDb, key: string): Promise<void> {
+  await db.deleteFrom("settings").where("key", "=", key).execute();
+}

@@ -17,6 +17,10 @@ export interface NodesTable {
   code_id: string;
   paired_at: number;
   certificate_expires_at: number;
+  /** Pin of the authority that signed that certificate; empty: not known. */
+  issuer_pin: string;
+  /** Pins that the node said it trusts. */
+  trusted_json: string;
   revoked_at: number | null;
   host_name: string;
   platform: string;

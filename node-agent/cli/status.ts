@@ -88,6 +88,7 @@ function toJson({ state, reason, nextStep, written }: Shown, identity: NodeIdent
     alias: identity?.alias ?? null,
     gateways: identity?.addresses ?? [],
     pin: identity?.pin ?? null,
+    trusts: identity?.pins ?? [],
     certificateExpiresAt: toTime(identity?.certificateExpiresAt ?? 0),
     renewal: toRenewal(written),
     address: written?.address ?? "",

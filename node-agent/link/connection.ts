@@ -10,6 +10,7 @@ import {
   type HelloAccepted,
   type HelloSchema,
   type NodeLinkControlResponse,
+  type TrustUpdate,
 } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { ClientSecurity } from "../../shared/rpc/client-credentials.ts";
@@ -46,6 +47,8 @@ export interface ConnectionOptions {
   readonly onAccepted: (accepted: HelloAccepted) => void;
   /** Whether it carries the large transfers of a link that is up already. */
   readonly isBulk?: boolean;
+  /** The gateway says which authorities to trust. */
+  readonly onTrust?: (update: TrustUpdate) => void;
   /** Something of the gateway arrived. */
   readonly onHeard?: () => void;
   /** The gateway leaves on purpose. */
@@ -171,6 +174,8 @@ export class Connection {
         return this.#options.onDrain(message.value.reason);
       case "openBulk":
         return this.#openBulk();
+      case "trust":
+        return this.#options.onTrust?.(message.value);
       case "duty":
         return this.#options.onDuty(message.value);
       case "pong":

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../shared/fault/fault.ts";
-import type { IdentityReportSchema, Notice } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import type { IdentityReportSchema, Notice, TrustUpdate } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { type ProtocolWindow } from "../../shared/identity/protocol.ts";
 import { type Clock } from "../../shared/lifetime/clock.ts";
 import type { ClientTls } from "../../shared/rpc/client-credentials.ts";
@@ -29,6 +29,8 @@ export interface LinkOptions {
   readonly lastGeneration?: number;
   /** Hears of each generation that a link was given; it is to be kept over restarts. */
   readonly onGeneration?: (generation: number) => void;
+  /** Hears which authorities the gateway says are to be trusted; whether that is to be believed is the listener's affair. */
+  readonly onTrust?: (update: TrustUpdate) => void;
   /** What gateways may call. `Node.GetOutcome` is served beside them. */
   readonly services: readonly ServedService[];
   readonly publications?: Publications;

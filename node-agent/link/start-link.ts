@@ -212,6 +212,7 @@ class Dialler {
         if (this.#report) connection.say({ case: "report", value: this.#report });
         void this.#publish(connection, publishing.signal);
       },
+      ...(this.#options.onTrust ? { onTrust: this.#options.onTrust } : {}),
       onDrain: (reason) =>
         this.#options.onFault?.(new Fault("CANCELLED", `the gateway drains: ${reason}`), "link"),
       onDuty: (duty) => this.#follow(duty),

@@ -6,8 +6,8 @@ import type { Clock } from "../../shared/lifetime/clock.ts";
 
 /** Whom a node takes for its gateway. */
 export interface GatewayPeerOptions {
-  /** The pin of the authority's public key. */
-  readonly pin: Pin;
+  /** Pins of the authorities that are trusted. */
+  readonly pins: readonly Pin[];
   readonly clock: Clock;
   /** Also takes a certificate that is not valid at this machine's time: to ask whose clock is wrong. */
   readonly atAnyTime?: boolean;
@@ -17,7 +17,8 @@ const serverAuth = "1.3.6.1.5.5.7.3.1";
 
 /**
  * Judges the certificates that a peer showed in the handshake (DER, its own first): one of those behind the first must
- * have the pinned key and must have signed the first, which must be a server's and valid now. The name in it does not
+ * have signed the first and have a pinned key, or be signed itself by one that has: so the next key of a gateway is known
+ * by the one that it follows. The first must be a server's and valid now. The name in it does not
  * matter: a gateway may move. `PIN_MISMATCH` with both pins in the details for a peer of another authority,
  * `UNAUTHENTICATED` with `details.reason` for one of ours that is no server or not valid at this machine's time.
  */
@@ -28,10 +29,13 @@ export function judgeGateway(options: GatewayPeerOptions, chain: readonly Uint8A
     return new Fault("UNAUTHENTICATED", "the gateway showed no certificate", {
       details: { reason: "no_certificate" },
     });
-  const authority = above.find((certificate) => certificate && pinOfCertificate(certificate) === options.pin);
-  if (!authority) return mismatch(options.pin, above.findLast((certificate) => certificate) ?? leaf);
+  const known = above.filter((certificate) => certificate !== undefined);
   // Anyone can show a copy of the authority's certificate; only the gateway has one that it signed.
-  if (!leaf.checkIssued(authority) || !leaf.verify(authority.publicKey)) return mismatch(options.pin, leaf);
+  const issuer = known.find((certificate) => isSignedBy(leaf, certificate));
+  if (!issuer || !isTrusted(issuer, known, options.pins)) {
+    const isCopy = known.some((certificate) => isPinned(certificate, options.pins));
+    return mismatch(options.pins, isCopy ? leaf : (known.at(-1) ?? leaf));
+  }
   if (leaf.ca || !leaf.keyUsage?.includes(serverAuth)) {
     return new Fault("UNAUTHENTICATED", "the peer's certificate is not that of a gateway", {
       details: { reason: "not_a_server" },
@@ -40,7 +44,25 @@ export function judgeGateway(options: GatewayPeerOptions, chain: readonly Uint8A
   return options.atAnyTime === true ? undefined : judgeTime(leaf, options.clock.now());
 }
 
-function mismatch(expected: Pin, other: X509Certificate): Fault {
+function isSignedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
+  return issuer.ca && certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
+}
+
+function isPinned(certificate: X509Certificate, pins: readonly Pin[]): boolean {
+  return pins.includes(pinOfCertificate(certificate));
+}
+
+function isTrusted(
+  issuer: X509Certificate,
+  known: readonly X509Certificate[],
+  pins: readonly Pin[],
+): boolean {
+  if (isPinned(issuer, pins)) return true;
+  return known.some((certificate) => isPinned(certificate, pins) && isSignedBy(issuer, certificate));
+}
+
+function mismatch(pins: readonly Pin[], other: X509Certificate): Fault {
+  const expected = pins.join(" or ");
   const seen = pinOfCertificate(other);
   return new Fault("PIN_MISMATCH", `the gateway there has another key: expected ${expected}, seen ${seen}`, {
     details: { expected, seen },

@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
-import { replaceCertificate, type NodeIdentity } from "./identity.ts";
+import type { Pin } from "../../shared/identity/pin.ts";
+import { replaceCertificate, replaceTrust, type NodeIdentity } from "./identity.ts";
 
 /** The identity of a running agent: one value for all who use it, changed by one writer at a time. */
 export interface HeldIdentity {
@@ -7,6 +8,8 @@ export interface HeldIdentity {
   readonly current: NodeIdentity;
   /** Puts a renewed certificate (DER) in the place of the present one; `INTEGRITY_FAILURE` when it is not for this key. */
   renewed(certificate: Uint8Array): Promise<NodeIdentity>;
+  /** Trusts other authorities from now on. */
+  trusts(pins: readonly Pin[], trustSerial: number): Promise<NodeIdentity>;
 }
 
 /** Holds the identity that was loaded from a node's folder. */
@@ -24,5 +27,6 @@ export function holdIdentity(dir: string, loaded: NodeIdentity): HeldIdentity {
     },
     renewed: (certificate) =>
       inTurn((now) => replaceCertificate(dir, now, new X509Certificate(certificate).toString())),
+    trusts: (pins, trustSerial) => inTurn((now) => replaceTrust(dir, now, { pins, trustSerial })),
   };
 }

@@ -29,8 +29,12 @@ export interface NodeIdentity {
   readonly alias: string;
   /** Where the gateway is reached, `HOST:PORT`. */
   readonly addresses: readonly string[];
-  /** The pin of the authority's public key. */
+  /** The pin of the authority's public key; the first of `pins`. */
   readonly pin: Pin;
+  /** Every authority that is taken for the gateway's: two while its key is being changed. */
+  readonly pins: readonly Pin[];
+  /** The serial of the statement that named them; 0: none has. */
+  readonly trustSerial: number;
   /** PKCS#8, PEM. */
   readonly keyPem: string;
   readonly certificatePem: string;
@@ -154,7 +158,7 @@ function toIdentity(
     nodeId: gateway.id,
     alias: gateway.alias,
     addresses: gateway.addresses,
-    pin: gateway.pin,
+    ...trustOf(gateway),
     keyPem: material.keyPem,
     certificatePem: material.certificatePem,
     certificateBeganAt: material.certificate.validFromDate.getTime(),
@@ -205,6 +209,24 @@ export async function replaceCertificate(
     certificateBeganAt: certificate.validFromDate.getTime(),
     certificateExpiresAt: certificate.validToDate.getTime(),
   };
+}
+
+/** Puts other authorities in the place of those that are trusted. */
+export async function replaceTrust(
+  dir: string,
+  identity: NodeIdentity,
+  trust: Pick<GatewayRecord, "pins" | "trustSerial">,
+): Promise<NodeIdentity> {
+  const { nodeId: id, alias, addresses } = identity;
+  const record: GatewayRecord = { id, alias, addresses, ...trust };
+  await writePrivateFile(join(identityFolder(dir), identityFiles.gateway), formatGatewayRecord(record));
+  return { ...identity, ...trustOf(record) };
+}
+
+function trustOf({ pins, trustSerial }: GatewayRecord): Pick<NodeIdentity, "pin" | "pins" | "trustSerial"> {
+  const [pin] = pins;
+  if (pin === undefined) throw broken(identityFiles.gateway, "names no authority");
+  return { pin, pins, trustSerial };
 }
 
 /** Erases the identity and what an unfinished join left; exported folders and their configuration are elsewhere. */

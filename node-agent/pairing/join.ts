@@ -7,7 +7,7 @@ import { Pairing, type PairingEnrolResponse } from "../../shared/gen/fairlead/v1
 import { parseJoinCode, type JoinCode } from "../../shared/identity/join-code.ts";
 import { createCertificateRequest, createKeyPem, publicKeyOf } from "../../shared/identity/keys.ts";
 import { nodeIdOf, tryReadCertificate } from "../../shared/identity/node-name.ts";
-import { pinOfCertificate, pinOfPublicKey } from "../../shared/identity/pin.ts";
+import { pinOfPublicKey } from "../../shared/identity/pin.ts";
 import {
   makePrivateFolder,
   readPrivateFile,
@@ -105,7 +105,13 @@ export async function joinGateway(options: JoinOptions): Promise<JoinOutcome> {
   const answer = await enrolKey(code, options, key);
   checkAnswer(answer, { code, keyPem });
   const identity = await saveIdentity(options.dir, {
-    gateway: { id: answer.nodeId, alias: answer.alias, addresses: code.addresses, pin: code.pin },
+    gateway: {
+      id: answer.nodeId,
+      alias: answer.alias,
+      addresses: code.addresses,
+      pins: [code.pin],
+      trustSerial: 0,
+    },
     certificatePem: new X509Certificate(answer.certificate).toString(),
   });
   return {
@@ -244,7 +250,7 @@ async function enrolAt(
   const { clock = systemClock, protocol = protocolWindow, signal } = attempt;
   await using client = openGrpcClient({
     address,
-    security: () => ({ verifyPeer: (chain) => judgeGateway({ pin: code.pin, clock }, chain) }),
+    security: () => ({ verifyPeer: (chain) => judgeGateway({ pins: [code.pin], clock }, chain) }),
     connectTimeoutMs: attempt.connectTimeoutMs,
     clock,
   });
@@ -281,7 +287,6 @@ function checkAnswer(
     authority !== undefined &&
     nodeIdOf(certificate) === answer.nodeId &&
     isKeyOf(asked.keyPem, certificate) &&
-    pinOfCertificate(authority) === asked.code.pin &&
     certificate.verify(authority.publicKey);
   if (!fits)
     throw new Fault("INTEGRITY_FAILURE", "the gateway sent a certificate that is not for this machine's key");

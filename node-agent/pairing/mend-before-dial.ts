@@ -71,14 +71,14 @@ export async function renewLapsedAt(
 type Ask = Omit<MendOptions, "doubt">;
 
 async function withGateway<T>(
-  { pin }: NodeIdentity,
+  { pins }: NodeIdentity,
   { address, clock }: Ask,
   work: (pairing: Client<typeof Pairing>) => Promise<T>,
 ): Promise<T> {
   await using client = openGrpcClient({
     address,
     // Nothing is shown: the handshake takes no lapsed certificate. Whether the times fit is what is asked here.
-    security: () => ({ verifyPeer: (chain) => judgeGateway({ pin, clock, atAnyTime: true }, chain) }),
+    security: () => ({ verifyPeer: (chain) => judgeGateway({ pins, clock, atAnyTime: true }, chain) }),
     clock,
   });
   return await work(client.client(Pairing));

@@ -8,6 +8,6 @@ import type { NodeIdentity } from "./identity.ts";
  * certificate counts: `security: () => dialTls(identity)`.
  */
 export function dialTls(identity: NodeIdentity, clock: Clock = systemClock): ClientTls {
-  const { keyPem, certificatePem, pin } = identity;
-  return { keyPem, certificatePem, verifyPeer: (chain) => judgeGateway({ pin, clock }, chain) };
+  const { keyPem, certificatePem, pins } = identity;
+  return { keyPem, certificatePem, verifyPeer: (chain) => judgeGateway({ pins, clock }, chain) };
 }

@@ -13,6 +13,10 @@ export const pairing = [
     says: "An alias is 1 to 32 characters of a to z, 0 to 9 and single hyphens, begins with a letter and does not end with a hyphen; any other is refused with `INVALID_ARGUMENT`, `details.field` = `alias`.",
   },
   {
+    id: "pairing.authority-key-overlap",
+    says: "A next authority key announced over live links and signed by the current one lets those nodes link before and after the switch; an announcement without that signature is ignored and recorded in the audit.",
+  },
+  {
     id: "pairing.code-one-use",
     says: "A second machine using a code of one use gets `JOIN_CODE_INVALID`, `details.reason` = `used`, exit 1, and leaves no node and no request behind.",
   },

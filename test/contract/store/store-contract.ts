@@ -23,6 +23,8 @@ function nodeRow(id: string, more: Partial<NodesTable> = {}): NodesTable {
     code_id: "code",
     paired_at: 1,
     certificate_expires_at: 2,
+    issuer_pin: "",
+    trusted_json: "[]",
     revoked_at: null,
     host_name: "",
     platform: "linux",

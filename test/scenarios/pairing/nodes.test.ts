@@ -250,5 +250,5 @@ test("a gateway that runs for a year shows a new server certificate a month befo
   const authority = new X509Certificate(tls?.authorityPem ?? "");
   expect(next.publicKey.equals(first.publicKey)).toBe(false);
   expect(clock.now()).toBeLessThan(first.validToDate.getTime());
-  expect(judgeGateway({ pin: gateway.pairing.pin, clock }, [next.raw, authority.raw])).toBeUndefined();
+  expect(judgeGateway({ pins: [gateway.pairing.pin], clock }, [next.raw, authority.raw])).toBeUndefined();
 });

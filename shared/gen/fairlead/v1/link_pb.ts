@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/link.proto.
  */
 export const file_fairlead_v1_link: GenFile = /*@__PURE__*/
-  fileDesc("ChZmYWlybGVhZC92MS9saW5rLnByb3RvEgtmYWlybGVhZC52MSKzAgoWTm9kZUxpbmtDb250cm9sUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLmZhaXJsZWFkLnYxLkhlbGxvSAASIQoEcG9uZxgCIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIlCgZub3RpY2UYAyABKAsyEy5mYWlybGVhZC52MS5Ob3RpY2VIABIjCgVkcmFpbhgEIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASIQoEcGluZxgFIAEoCzIRLmZhaXJsZWFkLnYxLlBpbmdIABIrCglpbnN0YWxsZWQYFCABKAsyFi5mYWlybGVhZC52MS5JbnN0YWxsZWRIABItCgZyZXBvcnQYBiABKAsyGy5mYWlybGVhZC52MS5JZGVudGl0eVJlcG9ydEgAQgYKBGtpbmQi7QIKF05vZGVMaW5rQ29udHJvbFJlc3BvbnNlEi4KCGFjY2VwdGVkGAEgASgLMhouZmFpcmxlYWQudjEuSGVsbG9BY2NlcHRlZEgAEiEKBHBpbmcYAiABKAsyES5mYWlybGVhZC52MS5QaW5nSAASIQoEcG9uZxgDIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIwCgxtb3JlX3N0cmVhbXMYBCABKAsyGC5mYWlybGVhZC52MS5Nb3JlU3RyZWFtc0gAEi4KC2NhbmNlbF9jYWxsGAUgASgLMhcuZmFpcmxlYWQudjEuQ2FuY2VsQ2FsbEgAEiMKBWRyYWluGAYgASgLMhIuZmFpcmxlYWQudjEuRHJhaW5IABIqCglvcGVuX2J1bGsYByABKAsyFS5mYWlybGVhZC52MS5PcGVuQnVsa0gAEiEKBGR1dHkYFCABKAsyES5mYWlybGVhZC52MS5EdXR5SABCBgoEa2luZCKJAwoFSGVsbG8SFAoMcHJvdG9jb2xfbWluGAEgASgNEhQKDHByb3RvY29sX21heBgCIAEoDRIPCgdib290X2lkGAMgASgJEikKB3B1cnBvc2UYBCABKA4yGC5mYWlybGVhZC52MS5MaW5rUHVycG9zZRISCgpnZW5lcmF0aW9uGAUgASgEEhgKEHJ1bm5pbmdfY2FsbF9pZHMYBiADKAkSFQoNYWdlbnRfdmVyc2lvbhgHIAEoCRIQCghwbGF0Zm9ybRgIIAEoCRIMCgRhcmNoGAkgASgJEhEKCWhvc3RfbmFtZRgKIAEoCRIpCgxwdWJsaWNhdGlvbnMYCyADKAsyEy5mYWlybGVhZC52MS5Ob3RpY2USDwoHbWV0aG9kcxgMIAMoCRIXCg9sYXN0X2dlbmVyYXRpb24YECABKAQSEQoJbGVkZ2VyX2lkGA0gASgJEhkKEWluc3RhbGxlZF92ZXJzaW9uGBQgASgJEh0KFWhlYXJ0YmVhdF9hdF9sZWFzdF9tcxgVIAEoDSLRAQoNSGVsbG9BY2NlcHRlZBISCgpnZW5lcmF0aW9uGAEgASgEEhAKCHByb3RvY29sGAIgASgNEhQKDGhlYXJ0YmVhdF9tcxgDIAEoDRIVCg1kZWFkX2FmdGVyX21zGAQgASgNEg8KB25vZGVfaWQYBSABKAkSDQoFYWxpYXMYBiABKAkSFwoPZ2F0ZXdheV92ZXJzaW9uGAcgASgJEhMKC293bmVyX2Vwb2NoGBQgASgEEh8KBGR1dHkYFSABKAsyES5mYWlybGVhZC52MS5EdXR5IhwKCUluc3RhbGxlZBIPCgd2ZXJzaW9uGAEgASgJIkwKBER1dHkSDwoHZHJhaW5lZBgBIAEoCBITCgtkZWFkbGluZV9tcxgCIAEoBBIQCgh1bnRpbF9tcxgDIAEoBBIMCgRub3RlGAQgASgJIlQKDklkZW50aXR5UmVwb3J0EhQKDHRydXN0ZWRfcGlucxgBIAMoCRIsCgdyZW5ld2FsGAIgASgLMhsuZmFpcmxlYWQudjEuUmVuZXdhbEZhaWx1cmUiQQoOUmVuZXdhbEZhaWx1cmUSEAoIc2luY2VfbXMYASABKAMSDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIhgKBFBpbmcSEAoIc2VxdWVuY2UYASABKAQiGAoEUG9uZxIQCghzZXF1ZW5jZRgBIAEoBCIdCgtNb3JlU3RyZWFtcxIOCgZ0YXJnZXQYASABKA0iQAoKQ2FuY2VsQ2FsbBIPCgdjYWxsX2lkGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiLAoFRHJhaW4SEwoLZGVhZGxpbmVfbXMYASABKA0SDgoGcmVhc29uGAIgASgJIgoKCE9wZW5CdWxrIloKBk5vdGljZRIxCgtwdWJsaWNhdGlvbhgBIAEoDjIcLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uS2luZBINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkiqwEKFE5vZGVMaW5rU2VydmVSZXF1ZXN0EiUKBnBhcmtlZBgBIAEoCzITLmZhaXJsZWFkLnYxLlBhcmtlZEgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIjCgVncmFudBgDIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SAASJQoGc3RhdHVzGAQgASgLMhMuZmFpcmxlYWQudjEuU3RhdHVzSABCBwoFZnJhbWUiogEKFU5vZGVMaW5rU2VydmVSZXNwb25zZRIhCgRvcGVuGAEgASgLMhEuZmFpcmxlYWQudjEuT3BlbkgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIfCgNlbmQYAyABKAsyEC5mYWlybGVhZC52MS5FbmRIABIjCgVncmFudBgEIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SABCBwoFZnJhbWUiHAoGUGFya2VkEhIKCmdlbmVyYXRpb24YASABKAQiewoET3BlbhIPCgdjYWxsX2lkGAEgASgJEg4KBm1ldGhvZBgCIAEoCRIUCgxyZW1haW5pbmdfbXMYAyABKAQSEwoLdHJhY2VwYXJlbnQYBCABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg4KBmNyZWRpdBgGIAEoBCIFCgNFbmQiJgoFR3JhbnQSDQoFYnl0ZXMYASABKAQSDgoGd2luZG93GAIgASgEIjwKBlN0YXR1cxIhCgVmYXVsdBgBIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0Eg8KB2NhbGxfaWQYAiABKAkiKAoVTm9kZUdldE91dGNvbWVSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAkidwoWTm9kZUdldE91dGNvbWVSZXNwb25zZRIoCgVzdGF0ZRgBIAEoDjIZLmZhaXJsZWFkLnYxLk91dGNvbWVTdGF0ZRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0EhAKCG1lc3NhZ2VzGAMgAygMKlwKC0xpbmtQdXJwb3NlEhwKGExJTktfUFVSUE9TRV9VTlNQRUNJRklFRBAAEhgKFExJTktfUFVSUE9TRV9DT05UUk9MEAESFQoRTElOS19QVVJQT1NFX0JVTEsQAiqNAQoPUHVibGljYXRpb25LaW5kEiAKHFBVQkxJQ0FUSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIfChtQVUJMSUNBVElPTl9LSU5EX1dPUktTUEFDRVMQARIaChZQVUJMSUNBVElPTl9LSU5EX1RPT0xTEAISGwoXUFVCTElDQVRJT05fS0lORF9TS0lMTFMQAyp8CgxPdXRjb21lU3RhdGUSHQoZT1VUQ09NRV9TVEFURV9VTlNQRUNJRklFRBAAEhkKFU9VVENPTUVfU1RBVEVfVU5LTk9XThABEhkKFU9VVENPTUVfU1RBVEVfUlVOTklORxACEhcKE09VVENPTUVfU1RBVEVfRU5ERUQQAzK4AQoITm9kZUxpbmsSWAoHQ29udHJvbBIjLmZhaXJsZWFkLnYxLk5vZGVMaW5rQ29udHJvbFJlcXVlc3QaJC5mYWlybGVhZC52MS5Ob2RlTGlua0NvbnRyb2xSZXNwb25zZSgBMAESUgoFU2VydmUSIS5mYWlybGVhZC52MS5Ob2RlTGlua1NlcnZlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLk5vZGVMaW5rU2VydmVSZXNwb25zZSgBMAEyYwoETm9kZRJbCgpHZXRPdXRjb21lEiIuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXNwb25zZSIEqLsYAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChZmYWlybGVhZC92MS9saW5rLnByb3RvEgtmYWlybGVhZC52MSKzAgoWTm9kZUxpbmtDb250cm9sUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLmZhaXJsZWFkLnYxLkhlbGxvSAASIQoEcG9uZxgCIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIlCgZub3RpY2UYAyABKAsyEy5mYWlybGVhZC52MS5Ob3RpY2VIABIjCgVkcmFpbhgEIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASIQoEcGluZxgFIAEoCzIRLmZhaXJsZWFkLnYxLlBpbmdIABIrCglpbnN0YWxsZWQYFCABKAsyFi5mYWlybGVhZC52MS5JbnN0YWxsZWRIABItCgZyZXBvcnQYBiABKAsyGy5mYWlybGVhZC52MS5JZGVudGl0eVJlcG9ydEgAQgYKBGtpbmQimAMKF05vZGVMaW5rQ29udHJvbFJlc3BvbnNlEi4KCGFjY2VwdGVkGAEgASgLMhouZmFpcmxlYWQudjEuSGVsbG9BY2NlcHRlZEgAEiEKBHBpbmcYAiABKAsyES5mYWlybGVhZC52MS5QaW5nSAASIQoEcG9uZxgDIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIwCgxtb3JlX3N0cmVhbXMYBCABKAsyGC5mYWlybGVhZC52MS5Nb3JlU3RyZWFtc0gAEi4KC2NhbmNlbF9jYWxsGAUgASgLMhcuZmFpcmxlYWQudjEuQ2FuY2VsQ2FsbEgAEiMKBWRyYWluGAYgASgLMhIuZmFpcmxlYWQudjEuRHJhaW5IABIqCglvcGVuX2J1bGsYByABKAsyFS5mYWlybGVhZC52MS5PcGVuQnVsa0gAEiEKBGR1dHkYFCABKAsyES5mYWlybGVhZC52MS5EdXR5SAASKQoFdHJ1c3QYDCABKAsyGC5mYWlybGVhZC52MS5UcnVzdFVwZGF0ZUgAQgYKBGtpbmQiiQMKBUhlbGxvEhQKDHByb3RvY29sX21pbhgBIAEoDRIUCgxwcm90b2NvbF9tYXgYAiABKA0SDwoHYm9vdF9pZBgDIAEoCRIpCgdwdXJwb3NlGAQgASgOMhguZmFpcmxlYWQudjEuTGlua1B1cnBvc2USEgoKZ2VuZXJhdGlvbhgFIAEoBBIYChBydW5uaW5nX2NhbGxfaWRzGAYgAygJEhUKDWFnZW50X3ZlcnNpb24YByABKAkSEAoIcGxhdGZvcm0YCCABKAkSDAoEYXJjaBgJIAEoCRIRCglob3N0X25hbWUYCiABKAkSKQoMcHVibGljYXRpb25zGAsgAygLMhMuZmFpcmxlYWQudjEuTm90aWNlEg8KB21ldGhvZHMYDCADKAkSFwoPbGFzdF9nZW5lcmF0aW9uGBAgASgEEhEKCWxlZGdlcl9pZBgNIAEoCRIZChFpbnN0YWxsZWRfdmVyc2lvbhgUIAEoCRIdChVoZWFydGJlYXRfYXRfbGVhc3RfbXMYFSABKA0i0QEKDUhlbGxvQWNjZXB0ZWQSEgoKZ2VuZXJhdGlvbhgBIAEoBBIQCghwcm90b2NvbBgCIAEoDRIUCgxoZWFydGJlYXRfbXMYAyABKA0SFQoNZGVhZF9hZnRlcl9tcxgEIAEoDRIPCgdub2RlX2lkGAUgASgJEg0KBWFsaWFzGAYgASgJEhcKD2dhdGV3YXlfdmVyc2lvbhgHIAEoCRITCgtvd25lcl9lcG9jaBgUIAEoBBIfCgRkdXR5GBUgASgLMhEuZmFpcmxlYWQudjEuRHV0eSIcCglJbnN0YWxsZWQSDwoHdmVyc2lvbhgBIAEoCSJMCgREdXR5Eg8KB2RyYWluZWQYASABKAgSEwoLZGVhZGxpbmVfbXMYAiABKAQSEAoIdW50aWxfbXMYAyABKAQSDAoEbm90ZRgEIAEoCSJwCgtUcnVzdFVwZGF0ZRIOCgZzZXJpYWwYASABKAQSDAoEcGlucxgCIAMoCRIvCgpzaWduYXR1cmVzGAMgAygLMhsuZmFpcmxlYWQudjEuVHJ1c3RTaWduYXR1cmUSEgoKc2lnbmVyX3BpbhgEIAEoCSI2Cg5UcnVzdFNpZ25hdHVyZRIRCglhdXRob3JpdHkYASABKAwSEQoJc2lnbmF0dXJlGAIgASgMInIKDklkZW50aXR5UmVwb3J0EhQKDHRydXN0ZWRfcGlucxgBIAMoCRIsCgdyZW5ld2FsGAIgASgLMhsuZmFpcmxlYWQudjEuUmVuZXdhbEZhaWx1cmUSHAoUaWdub3JlZF90cnVzdF9zZXJpYWwYAyABKAQiQQoOUmVuZXdhbEZhaWx1cmUSEAoIc2luY2VfbXMYASABKAMSDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIhgKBFBpbmcSEAoIc2VxdWVuY2UYASABKAQiGAoEUG9uZxIQCghzZXF1ZW5jZRgBIAEoBCIdCgtNb3JlU3RyZWFtcxIOCgZ0YXJnZXQYASABKA0iQAoKQ2FuY2VsQ2FsbBIPCgdjYWxsX2lkGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiLAoFRHJhaW4SEwoLZGVhZGxpbmVfbXMYASABKA0SDgoGcmVhc29uGAIgASgJIgoKCE9wZW5CdWxrIloKBk5vdGljZRIxCgtwdWJsaWNhdGlvbhgBIAEoDjIcLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uS2luZBINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkiqwEKFE5vZGVMaW5rU2VydmVSZXF1ZXN0EiUKBnBhcmtlZBgBIAEoCzITLmZhaXJsZWFkLnYxLlBhcmtlZEgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIjCgVncmFudBgDIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SAASJQoGc3RhdHVzGAQgASgLMhMuZmFpcmxlYWQudjEuU3RhdHVzSABCBwoFZnJhbWUiogEKFU5vZGVMaW5rU2VydmVSZXNwb25zZRIhCgRvcGVuGAEgASgLMhEuZmFpcmxlYWQudjEuT3BlbkgAEhcKB21lc3NhZ2UYAiABKAxCBLC7GAFIABIfCgNlbmQYAyABKAsyEC5mYWlybGVhZC52MS5FbmRIABIjCgVncmFudBgEIAEoCzISLmZhaXJsZWFkLnYxLkdyYW50SABCBwoFZnJhbWUiHAoGUGFya2VkEhIKCmdlbmVyYXRpb24YASABKAQiewoET3BlbhIPCgdjYWxsX2lkGAEgASgJEg4KBm1ldGhvZBgCIAEoCRIUCgxyZW1haW5pbmdfbXMYAyABKAQSEwoLdHJhY2VwYXJlbnQYBCABKAkSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg4KBmNyZWRpdBgGIAEoBCIFCgNFbmQiJgoFR3JhbnQSDQoFYnl0ZXMYASABKAQSDgoGd2luZG93GAIgASgEIjwKBlN0YXR1cxIhCgVmYXVsdBgBIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0Eg8KB2NhbGxfaWQYAiABKAkiKAoVTm9kZUdldE91dGNvbWVSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAkidwoWTm9kZUdldE91dGNvbWVSZXNwb25zZRIoCgVzdGF0ZRgBIAEoDjIZLmZhaXJsZWFkLnYxLk91dGNvbWVTdGF0ZRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0EhAKCG1lc3NhZ2VzGAMgAygMKlwKC0xpbmtQdXJwb3NlEhwKGExJTktfUFVSUE9TRV9VTlNQRUNJRklFRBAAEhgKFExJTktfUFVSUE9TRV9DT05UUk9MEAESFQoRTElOS19QVVJQT1NFX0JVTEsQAiqNAQoPUHVibGljYXRpb25LaW5kEiAKHFBVQkxJQ0FUSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIfChtQVUJMSUNBVElPTl9LSU5EX1dPUktTUEFDRVMQARIaChZQVUJMSUNBVElPTl9LSU5EX1RPT0xTEAISGwoXUFVCTElDQVRJT05fS0lORF9TS0lMTFMQAyp8CgxPdXRjb21lU3RhdGUSHQoZT1VUQ09NRV9TVEFURV9VTlNQRUNJRklFRBAAEhkKFU9VVENPTUVfU1RBVEVfVU5LTk9XThABEhkKFU9VVENPTUVfU1RBVEVfUlVOTklORxACEhcKE09VVENPTUVfU1RBVEVfRU5ERUQQAzK4AQoITm9kZUxpbmsSWAoHQ29udHJvbBIjLmZhaXJsZWFkLnYxLk5vZGVMaW5rQ29udHJvbFJlcXVlc3QaJC5mYWlybGVhZC52MS5Ob2RlTGlua0NvbnRyb2xSZXNwb25zZSgBMAESUgoFU2VydmUSIS5mYWlybGVhZC52MS5Ob2RlTGlua1NlcnZlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLk5vZGVMaW5rU2VydmVSZXNwb25zZSgBMAEyYwoETm9kZRJbCgpHZXRPdXRjb21lEiIuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuTm9kZUdldE91dGNvbWVSZXNwb25zZSIEqLsYAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * A message from the node on the control stream.
@@ -169,6 +169,14 @@ export type NodeLinkControlResponse = Message<"fairlead.v1.NodeLinkControlRespon
      */
     value: Duty;
     case: "duty";
+  } | {
+    /**
+     * Which authorities to trust from now on.
+     *
+     * @generated from field: fairlead.v1.TrustUpdate trust = 12;
+     */
+    value: TrustUpdate;
+    case: "trust";
   } | { case: undefined; value?: undefined };
 };
 
@@ -447,6 +455,76 @@ export const DutySchema: GenMessage<Duty> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_link, 5);
 
 /**
+ * Which authorities a node is to trust, signed by one that it trusts already; without such a signature it is ignored.
+ *
+ * @generated from message fairlead.v1.TrustUpdate
+ */
+export type TrustUpdate = Message<"fairlead.v1.TrustUpdate"> & {
+  /**
+   * Rises with each statement; an older one changes nothing.
+   *
+   * @generated from field: uint64 serial = 1;
+   */
+  serial: bigint;
+
+  /**
+   * Pins of the authorities' public keys; one, or two while a change is under way.
+   *
+   * @generated from field: repeated string pins = 2;
+   */
+  pins: string[];
+
+  /**
+   * Over `fairlead trust 1` and a zero byte, the serial as 8 bytes, the number of pins as one byte, and their 32 bytes each.
+   *
+   * @generated from field: repeated fairlead.v1.TrustSignature signatures = 3;
+   */
+  signatures: TrustSignature[];
+
+  /**
+   * The pin of the authority that signs now: a certificate of another is to be renewed soon.
+   *
+   * @generated from field: string signer_pin = 4;
+   */
+  signerPin: string;
+};
+
+/**
+ * Describes the message fairlead.v1.TrustUpdate.
+ * Use `create(TrustUpdateSchema)` to create a new message.
+ */
+export const TrustUpdateSchema: GenMessage<TrustUpdate> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_link, 6);
+
+/**
+ * The signature of one authority.
+ *
+ * @generated from message fairlead.v1.TrustSignature
+ */
+export type TrustSignature = Message<"fairlead.v1.TrustSignature"> & {
+  /**
+   * The authority's certificate, DER.
+   *
+   * @generated from field: bytes authority = 1;
+   */
+  authority: Uint8Array;
+
+  /**
+   * ECDSA with SHA-256, DER.
+   *
+   * @generated from field: bytes signature = 2;
+   */
+  signature: Uint8Array;
+};
+
+/**
+ * Describes the message fairlead.v1.TrustSignature.
+ * Use `create(TrustSignatureSchema)` to create a new message.
+ */
+export const TrustSignatureSchema: GenMessage<TrustSignature> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_link, 7);
+
+/**
  * How a node's identity does.
  *
  * @generated from message fairlead.v1.IdentityReport
@@ -465,6 +543,13 @@ export type IdentityReport = Message<"fairlead.v1.IdentityReport"> & {
    * @generated from field: fairlead.v1.RenewalFailure renewal = 2;
    */
   renewal?: RenewalFailure | undefined;
+
+  /**
+   * The serial of a statement of trust that it ignored, because nobody whom it trusts has signed it; 0: none.
+   *
+   * @generated from field: uint64 ignored_trust_serial = 3;
+   */
+  ignoredTrustSerial: bigint;
 };
 
 /**
@@ -472,7 +557,7 @@ export type IdentityReport = Message<"fairlead.v1.IdentityReport"> & {
  * Use `create(IdentityReportSchema)` to create a new message.
  */
 export const IdentityReportSchema: GenMessage<IdentityReport> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 6);
+  messageDesc(file_fairlead_v1_link, 8);
 
 /**
  * A renewal that fails and is tried again.
@@ -507,7 +592,7 @@ export type RenewalFailure = Message<"fairlead.v1.RenewalFailure"> & {
  * Use `create(RenewalFailureSchema)` to create a new message.
  */
 export const RenewalFailureSchema: GenMessage<RenewalFailure> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 7);
+  messageDesc(file_fairlead_v1_link, 9);
 
 /**
  * A sign of life.
@@ -528,7 +613,7 @@ export type Ping = Message<"fairlead.v1.Ping"> & {
  * Use `create(PingSchema)` to create a new message.
  */
 export const PingSchema: GenMessage<Ping> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 8);
+  messageDesc(file_fairlead_v1_link, 10);
 
 /**
  * The answer to a ping.
@@ -549,7 +634,7 @@ export type Pong = Message<"fairlead.v1.Pong"> & {
  * Use `create(PongSchema)` to create a new message.
  */
 export const PongSchema: GenMessage<Pong> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 9);
+  messageDesc(file_fairlead_v1_link, 11);
 
 /**
  * Opens more parked streams.
@@ -570,7 +655,7 @@ export type MoreStreams = Message<"fairlead.v1.MoreStreams"> & {
  * Use `create(MoreStreamsSchema)` to create a new message.
  */
 export const MoreStreamsSchema: GenMessage<MoreStreams> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 10);
+  messageDesc(file_fairlead_v1_link, 12);
 
 /**
  * Stops the work of one call.
@@ -598,7 +683,7 @@ export type CancelCall = Message<"fairlead.v1.CancelCall"> & {
  * Use `create(CancelCallSchema)` to create a new message.
  */
 export const CancelCallSchema: GenMessage<CancelCall> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 11);
+  messageDesc(file_fairlead_v1_link, 13);
 
 /**
  * One side leaves on purpose.
@@ -626,7 +711,7 @@ export type Drain = Message<"fairlead.v1.Drain"> & {
  * Use `create(DrainSchema)` to create a new message.
  */
 export const DrainSchema: GenMessage<Drain> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 12);
+  messageDesc(file_fairlead_v1_link, 14);
 
 /**
  * Asks for the bulk connection.
@@ -641,7 +726,7 @@ export type OpenBulk = Message<"fairlead.v1.OpenBulk"> & {
  * Use `create(OpenBulkSchema)` to create a new message.
  */
 export const OpenBulkSchema: GenMessage<OpenBulk> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 13);
+  messageDesc(file_fairlead_v1_link, 15);
 
 /**
  * Says that a publication has another content now; whoever wants it asks with a call.
@@ -676,7 +761,7 @@ export type Notice = Message<"fairlead.v1.Notice"> & {
  * Use `create(NoticeSchema)` to create a new message.
  */
 export const NoticeSchema: GenMessage<Notice> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 14);
+  messageDesc(file_fairlead_v1_link, 16);
 
 /**
  * A frame from the node on a parked stream.
@@ -729,7 +814,7 @@ export type NodeLinkServeRequest = Message<"fairlead.v1.NodeLinkServeRequest"> &
  * Use `create(NodeLinkServeRequestSchema)` to create a new message.
  */
 export const NodeLinkServeRequestSchema: GenMessage<NodeLinkServeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 15);
+  messageDesc(file_fairlead_v1_link, 17);
 
 /**
  * A frame from the gateway on a parked stream.
@@ -782,7 +867,7 @@ export type NodeLinkServeResponse = Message<"fairlead.v1.NodeLinkServeResponse">
  * Use `create(NodeLinkServeResponseSchema)` to create a new message.
  */
 export const NodeLinkServeResponseSchema: GenMessage<NodeLinkServeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 16);
+  messageDesc(file_fairlead_v1_link, 18);
 
 /**
  * A free stream.
@@ -803,7 +888,7 @@ export type Parked = Message<"fairlead.v1.Parked"> & {
  * Use `create(ParkedSchema)` to create a new message.
  */
 export const ParkedSchema: GenMessage<Parked> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 17);
+  messageDesc(file_fairlead_v1_link, 19);
 
 /**
  * Begins a call.
@@ -859,7 +944,7 @@ export type Open = Message<"fairlead.v1.Open"> & {
  * Use `create(OpenSchema)` to create a new message.
  */
 export const OpenSchema: GenMessage<Open> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 18);
+  messageDesc(file_fairlead_v1_link, 20);
 
 /**
  * The end of the request's messages.
@@ -874,7 +959,7 @@ export type End = Message<"fairlead.v1.End"> & {
  * Use `create(EndSchema)` to create a new message.
  */
 export const EndSchema: GenMessage<End> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 19);
+  messageDesc(file_fairlead_v1_link, 21);
 
 /**
  * More credit.
@@ -902,7 +987,7 @@ export type Grant = Message<"fairlead.v1.Grant"> & {
  * Use `create(GrantSchema)` to create a new message.
  */
 export const GrantSchema: GenMessage<Grant> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 20);
+  messageDesc(file_fairlead_v1_link, 22);
 
 /**
  * How a call ended.
@@ -930,7 +1015,7 @@ export type Status = Message<"fairlead.v1.Status"> & {
  * Use `create(StatusSchema)` to create a new message.
  */
 export const StatusSchema: GenMessage<Status> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 21);
+  messageDesc(file_fairlead_v1_link, 23);
 
 /**
  * Asks how a call ended.
@@ -951,7 +1036,7 @@ export type NodeGetOutcomeRequest = Message<"fairlead.v1.NodeGetOutcomeRequest">
  * Use `create(NodeGetOutcomeRequestSchema)` to create a new message.
  */
 export const NodeGetOutcomeRequestSchema: GenMessage<NodeGetOutcomeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 22);
+  messageDesc(file_fairlead_v1_link, 24);
 
 /**
  * How a call ended.
@@ -986,7 +1071,7 @@ export type NodeGetOutcomeResponse = Message<"fairlead.v1.NodeGetOutcomeResponse
  * Use `create(NodeGetOutcomeResponseSchema)` to create a new message.
  */
 export const NodeGetOutcomeResponseSchema: GenMessage<NodeGetOutcomeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 23);
+  messageDesc(file_fairlead_v1_link, 25);
 
 /**
  * What a connection is for.
