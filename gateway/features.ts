@@ -61,6 +61,7 @@ export interface Features {
   readonly pairing: GatewayPairing;
   readonly links: LinkHost;
   readonly files: ServiceImplementation<typeof Files>;
+  readonly store: Store;
   readonly audit: Audit;
   readonly faceParts: FaceParts & { readonly sessions: Sessions; readonly tokens: Tokens };
   readonly adminParts: Omit<AdminFaceOptions, "status">;
@@ -101,6 +102,7 @@ export async function startFeatures(
     pairing,
     links,
     files: joinFiles(base, clock),
+    store,
     audit: base.audit,
     faceParts,
     adminParts: adminParts(base, { tokens: faceParts.tokens, approvals }),

@@ -4,6 +4,7 @@ import { Audit } from "../shared/gen/fairlead/v1/audit_pb.ts";
 import { Authority } from "../shared/gen/fairlead/v1/authority_pb.ts";
 import { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import { Sessions } from "../shared/gen/fairlead/v1/sessions_pb.ts";
+import { State } from "../shared/gen/fairlead/v1/state_pb.ts";
 import { parseListenAddress } from "../shared/identity/address.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
 import { Scope } from "../shared/lifetime/scope.ts";
@@ -20,6 +21,7 @@ import { createAuthorityFace } from "./serve/authority.ts";
 import { startHttpServer } from "./serve/http.ts";
 import { openMcpEndpoint } from "./serve/mcp/endpoint.ts";
 import { createSessionsService } from "./serve/sessions.ts";
+import { createStateFace } from "./serve/state.ts";
 
 /** What a gateway does not make itself. */
 export interface GatewayDeps {
@@ -169,6 +171,15 @@ async function startAdminServer(scope: Scope, parts: FaceParts): Promise<string>
           }),
         ),
         serve(Audit, createAuditFace({ audit: features.audit, nodes: features.pairing.nodes })),
+        serve(
+          State,
+          createStateFace({
+            store: features.store,
+            dir: settings.dir,
+            version: deps.version,
+            clock: deps.clock,
+          }),
+        ),
       ],
       address: `unix:${socket.path}`,
       credentials: "insecure",

@@ -7,6 +7,7 @@ import {
   dropPending,
   dropSegment,
   type PendingLine,
+  readHead,
   readPending,
   readSegments,
   type SegmentRow,
@@ -33,31 +34,43 @@ const maxLines = 500;
 
 /**
  * Opens the files: cuts a last line that a crash left half-written, passes over what was copied and not yet let go of,
- * and removes files that are too old or that the store does not know.
+ * and removes files that are too old. What the files have beyond the store's own last record is put aside: the store was
+ * brought back from a copy, and its record goes on from there.
  */
 export async function openAuditFiles(options: AuditFilesOptions): Promise<AuditFiles> {
   const { store, segments } = options;
   const rows = await readSegments(store.db);
-  const current = rows.at(-1);
-  const known = new Set(rows.map(({ number }) => number));
-  // The file of a row that was dropped for its age; newer ones than known are evidence, and stay.
-  for (const number of await segments.numbers())
-    if (!known.has(number) && number < (rows[0]?.number ?? 0)) await segments.remove(number);
-  const tail = current ? await mendTail(options, current) : undefined;
+  const { sequence } = await readHead(store.db);
+  const [oldest, current] = [rows[0], rows.at(-1)];
+  for (const number of await segments.numbers()) {
+    // The file of a row that was dropped for its age.
+    if (number < (oldest?.number ?? 0)) await segments.remove(number);
+    if (number <= (current?.number ?? 0)) continue;
+    await segments.keepAside(number);
+    await segments.remove(number);
+  }
+  const tail = current
+    ? await mendTail(segments, { number: current.number, lastSequence: sequence })
+    : undefined;
   return new Files(options, current, tail);
 }
 
-/** The last whole line of a file; what stands behind it is cut. */
+/** The last whole line of a file up to the record that the store has as its last; what stands behind it is cut. */
 async function mendTail(
-  { segments }: AuditFilesOptions,
-  { number }: SegmentRow,
+  segments: Segments,
+  { number, lastSequence }: { readonly number: number; readonly lastSequence: number },
 ): Promise<number | undefined> {
   let end = 0;
   let last: number | undefined;
+  let isBeyond = false;
   for await (const { text, endBytes } of segments.read(number, 0)) {
+    const sequence = parseAuditLine(text)?.record.sequence;
+    isBeyond = (sequence ?? 0) > lastSequence;
+    if (isBeyond) break;
     end = endBytes;
-    last = parseAuditLine(text)?.record.sequence ?? last;
+    last = sequence ?? last;
   }
+  if (isBeyond) await segments.keepAside(number);
   if ((await segments.size(number)) > end) await segments.cut(number, end);
   return last;
 }

@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { type FileHandle, open, readdir, rm, stat } from "node:fs/promises";
+import { copyFile, type FileHandle, open, readdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import { errnoOf, faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
 import { makePrivateFolder, privateFileMode, syncFolder } from "../../shared/identity/private-files.ts";
@@ -21,6 +21,8 @@ export interface Segments {
   append(number: number, text: string): Promise<void>;
   /** Cuts a segment behind `sizeBytes`. */
   cut(number: number, sizeBytes: number): Promise<void>;
+  /** Keeps a copy of a segment as it is, under a name that is no segment's. */
+  keepAside(number: number): Promise<void>;
   /** Removes a segment. */
   remove(number: number): Promise<void>;
   /** The numbers of all files that are there. */
@@ -48,6 +50,10 @@ export async function openSegments(dir: string): Promise<Segments> {
     size: async (number) => (await sizeOf(fileOf(number))) ?? 0,
     append: (number, text) => appendTo(fileOf(number), text),
     cut: (number, sizeBytes) => cutBehind(fileOf(number), sizeBytes),
+    keepAside: async (number) => {
+      await copyFile(fileOf(number), `${fileOf(number)}.beyond`);
+      await syncFolder(dir);
+    },
     remove: async (number) => {
       await rm(fileOf(number), { force: true });
       await syncFolder(dir);

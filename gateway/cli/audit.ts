@@ -8,8 +8,8 @@ import type { CommandModule } from "../../shared/terminal/command.ts";
 import { parseDurationMs } from "../../shared/terminal/duration.ts";
 import { toTime } from "../../shared/terminal/json.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
-import { exportLines } from "./export-lines.ts";
 import { openGateway } from "./open-gateway.ts";
+import { writeNewFile } from "./write-new-file.ts";
 
 const filters = [
   { flags: "--node <node>", text: "only what concerns this node: alias, id or id prefix" },
@@ -84,8 +84,14 @@ export const commands: readonly CommandModule[] = [
     options: filters,
     run: async (input, runtime) => {
       const file = input.argument("file");
-      const lines = linesOf(records(toQuery(input, runtime), runtime));
-      const count = await exportLines(file, lines);
+      let count = 0;
+      const lines = async function* (): AsyncGenerator<Uint8Array> {
+        for await (const entry of records(toQuery(input, runtime), runtime)) {
+          count += 1;
+          yield Buffer.from(`${JSON.stringify(toJson(entry))}\n`);
+        }
+      };
+      await writeNewFile(file, lines());
       await runtime.output.result({ file, records: count }, () => [`${count} records are in ${file}`]);
     },
   },
@@ -122,10 +128,6 @@ async function* records(query: Query, runtime: Runtime): AsyncGenerator<AuditEnt
   // It ends when its reader does, unless --deadline says otherwise.
   const answers = gateway.client(Audit).query(query, { deadlineMs: noDeadline, ...gateway.call() });
   for await (const { records: some } of answers) yield* some;
-}
-
-async function* linesOf(entries: AsyncIterable<AuditEntry>): AsyncGenerator<string> {
-  for await (const entry of entries) yield JSON.stringify(toJson(entry));
 }
 
 function toJson(entry: AuditEntry): { readonly [key: string]: JsonValue } {

@@ -2,6 +2,7 @@ import { createCommandLog } from "../../shared/terminal/command-log.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { untilStopped } from "../../shared/terminal/interruption.ts";
 import { readGatewayConfig, resolveGatewaySettings } from "../config/gateway-settings.ts";
+import { finishRestore } from "../store/finish-restore.ts";
 
 /** `gateway run`: the gateway in the foreground, until it is stopped. */
 export const gatewayRun: CommandModule = {
@@ -19,6 +20,7 @@ export const gatewayRun: CommandModule = {
   ],
   run: async (input, runtime) => {
     const { gatewayDir } = runtime.home;
+    await finishRestore(gatewayDir);
     const config = await readGatewayConfig(gatewayDir, input.text("config"));
     const settings = resolveGatewaySettings(gatewayDir, config, {
       listen: input.text("listen"),

@@ -1,5 +1,6 @@
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { authorityCommands } from "./gateway-authority.ts";
+import { gatewayBackup, gatewayRestore } from "./gateway-backup.ts";
 import { configCommands } from "./gateway-config.ts";
 import { gatewayRun } from "./gateway-run.ts";
 import { gatewayStatus } from "./gateway-status.ts";
@@ -8,6 +9,8 @@ import { gatewayStatus } from "./gateway-status.ts";
 export const commands: readonly CommandModule[] = [
   gatewayRun,
   gatewayStatus,
+  gatewayBackup,
+  gatewayRestore,
   ...configCommands,
   ...authorityCommands,
 ];

@@ -10,6 +10,7 @@ import {
   resolveGatewaySettings,
 } from "../config/gateway-settings.ts";
 import type { Gateway } from "../gateway.ts";
+import { finishRestore } from "../store/finish-restore.ts";
 import { openGateway } from "./open-gateway.ts";
 import { chooseUpFolder } from "./up-folder.ts";
 import { startLocalNode } from "./up-node.ts";
@@ -71,6 +72,7 @@ async function readSettings(input: CommandInput, runtime: Runtime): Promise<Gate
   const { gatewayDir } = runtime.home;
   const port = input.integer("port", { min: 0, max: 65_535 });
   const { linkAddress = "127.0.0.1:0" } = await readUpState(runtime.home);
+  await finishRestore(gatewayDir);
   return resolveGatewaySettings(gatewayDir, await readGatewayConfig(gatewayDir), {
     listen: linkAddress,
     http: port === undefined ? undefined : `127.0.0.1:${port}`,

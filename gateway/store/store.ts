@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { chmod, open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { backup, DatabaseSync } from "node:sqlite";
 import { Kysely, type Transaction } from "kysely";
 import { faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
 import { Fault } from "../../shared/fault/fault.ts";
@@ -30,6 +30,11 @@ export interface Store extends AsyncDisposable {
   readonly schema: number;
   /** Runs `work` as a whole or not at all; transactions never overlap. Keep waits for others out of it. */
   transaction<T>(work: (db: StoreTransaction) => Promise<T>): Promise<T>;
+  /**
+   * Copies the whole store, as it is at one moment after the call, into a new file for the owner alone; others wait
+   * for their turn meanwhile. `DISK_FULL` or `IO_ERROR` when that cannot be written.
+   */
+  copyTo(file: string): Promise<void>;
 }
 
 /** What `openStore` takes. */
@@ -80,7 +85,7 @@ async function createFile(file: string, clock: Clock): Promise<void> {
   } catch (error) {
     throw faultFromErrno(error, fileName);
   }
-  const db = openDatabase(stage, clock);
+  const { db } = openDatabase(stage, clock);
   try {
     await createSchemaTable(db);
     await migrate(db, { clock });
@@ -96,17 +101,22 @@ async function openFile(
   held: { readonly clock: Clock; readonly lock: HomeLock },
 ): Promise<Store> {
   await chmod(file, privateFileMode);
-  const db = openDatabase(file, held.clock, "wal");
+  const { db, database } = openDatabase(file, held.clock, "wal");
   try {
     const schema = await migrate(db, { clock: held.clock });
-    return storeOver(db, { schema, lock: held.lock });
+    return storeOver(db, { database, schema, lock: held.lock });
   } catch (error) {
     await db.destroy();
     throw error;
   }
 }
 
-function openDatabase(file: string, clock: Clock, journal: "wal" | "delete" = "delete"): StoreDb {
+interface OpenDatabase {
+  readonly db: StoreDb;
+  readonly database: DatabaseSync;
+}
+
+function openDatabase(file: string, clock: Clock, journal: "wal" | "delete" = "delete"): OpenDatabase {
   try {
     const database = new DatabaseSync(file, { enableForeignKeyConstraints: true, timeout: 5_000 });
     try {
@@ -119,7 +129,7 @@ function openDatabase(file: string, clock: Clock, journal: "wal" | "delete" = "d
       database.close();
       throw error;
     }
-    return new Kysely<Tables>({ dialect: createSqliteDialect({ database, clock }) });
+    return { db: new Kysely<Tables>({ dialect: createSqliteDialect({ database, clock }) }), database };
   } catch (error) {
     throw faultFromSqlite(error);
   }
@@ -138,7 +148,13 @@ function checkWhole(database: DatabaseSync): void {
   });
 }
 
-function storeOver(db: StoreDb, held: { readonly schema: number; readonly lock: HomeLock }): Store {
+interface HeldStore {
+  readonly database: DatabaseSync;
+  readonly schema: number;
+  readonly lock: HomeLock;
+}
+
+function storeOver(db: StoreDb, held: HeldStore): Store {
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     try {
@@ -151,6 +167,19 @@ function storeOver(db: StoreDb, held: { readonly schema: number; readonly lock: 
     db,
     schema: held.schema,
     transaction: (work) => db.transaction().execute(work),
+    // Between two transactions: SQLite copies no database in the middle of one.
+    copyTo: (file) => db.connection().execute(() => copyDatabase(held.database, file)),
     [Symbol.asyncDispose]: () => (closing ??= close()),
   };
+}
+
+async function copyDatabase(database: DatabaseSync, file: string): Promise<void> {
+  try {
+    await using made = await open(file, "wx", privateFileMode);
+    await made.chmod(privateFileMode);
+    await backup(database, file);
+    await made.sync();
+  } catch (error) {
+    throw faultFromErrno(faultFromSqlite(error), "the copy of state.db");
+  }
 }

@@ -26,7 +26,7 @@ export async function makePrivateFolder(path: string): Promise<void> {
  * Writes a file for the owner alone as a whole: beside its place, synced, renamed. Whoever reads it meanwhile, and
  * whoever looks after a crash, finds the old content or the new.
  */
-export async function writePrivateFile(path: string, content: string): Promise<void> {
+export async function writePrivateFile(path: string, content: string | Uint8Array): Promise<void> {
   const stage = `${path}.new`;
   try {
     await rm(stage, { force: true });

@@ -4,31 +4,31 @@ import { faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
 import { privateFileMode, syncFolder } from "../../shared/identity/private-files.ts";
 
 /**
- * Writes lines into a new file for its owner alone, as a whole or not at all, and says how many they were.
- * `ALREADY_EXISTS` when the name is taken; faults of the lines come through.
+ * Writes a new file for its owner alone, as a whole or not at all, and gives its size in bytes. `check` looks at it
+ * before it gets its name. `ALREADY_EXISTS` when the name is taken; faults of the parts and of `check` come through.
  */
-export async function exportLines(file: string, lines: AsyncIterable<string>): Promise<number> {
+export async function writeNewFile(
+  file: string,
+  parts: AsyncIterable<Uint8Array>,
+  check?: (stage: string) => Promise<void>,
+): Promise<number> {
   const place = path.resolve(file);
   const stage = `${place}.${process.pid}.new`;
-  // The name itself is taken first: nothing is read for a file that may not be written.
+  // The name itself is taken first: nothing is asked for that may not be written.
   await using claim = await claimName(place);
-  let count = 0;
+  let sizeBytes = 0;
   try {
     await using handle = await open(stage, "wx", privateFileMode);
-    let batch = "";
-    for await (const line of lines) {
-      batch += `${line}\n`;
-      count += 1;
-      if (batch.length < 1_048_576) continue;
-      await handle.appendFile(batch);
-      batch = "";
+    for await (const bytes of parts) {
+      await handle.appendFile(bytes);
+      sizeBytes += bytes.byteLength;
     }
-    await handle.appendFile(batch);
     await handle.sync();
+    await check?.(stage);
     await rename(stage, place);
     await syncFolder(path.dirname(place));
     claim.keep();
-    return count;
+    return sizeBytes;
   } catch (error) {
     throw faultFromErrno(error, path.basename(file));
   } finally {
