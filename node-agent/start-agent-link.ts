@@ -157,7 +157,11 @@ function keepRenewed(scope: Scope, { held, deps, link, status }: KeepParts): Kep
   const tell = (state: RenewalState): void => {
     const problem = toProblem(state);
     status.setRenewal(problem);
-    const renewal = problem && { ...problem, sinceMs: BigInt(Math.round(problem.sinceMs)) };
+    const renewal = problem && {
+      ...problem,
+      sinceMs: BigInt(problem.sinceMs),
+      expiresMs: BigInt(problem.expiresMs),
+    };
     link.report({
       trustedPins: [...held.current.pins],
       ignoredTrustSerial: ignored,

@@ -39,9 +39,7 @@ export function nodeToJson(node: NodeSummary): { readonly [key: string]: JsonVal
     tools: node.tools,
     skills: node.skills,
     certificateExpiresAt: toTime(node.certificateExpiresMs),
-    renewal: node.renewal
-      ? { since: toTime(node.renewal.sinceMs), code: node.renewal.code, message: node.renewal.message }
-      : null,
+    renewal: toRenewal(node),
     trustedPins: node.trustedPins,
     clone: toClone(node),
     lastSeenAt: toTime(node.lastSeenMs),
@@ -133,7 +131,7 @@ export function toPairs(labels: Readonly<Record<string, string>>): string {
 /** Empty unless its certificate cannot be renewed. */
 function renewalLine({ renewal }: NodeSummary): string {
   if (!renewal) return "";
-  return `fails since ${toTime(renewal.sinceMs) ?? "unknown"}: ${renewal.message} (${renewal.code}); tried again until the certificate ends`;
+  return `fails since ${toTime(renewal.sinceMs) ?? "unknown"}: ${renewal.message} (${renewal.code}); tried again until the certificate ends at ${toTime(renewal.expiresMs) ?? "unknown"}`;
 }
 
 function toClone({ clone }: NodeSummary): JsonValue {
@@ -158,4 +156,10 @@ function cloneLine({ clone }: NodeSummary): string {
     `process ${bootId || "unknown"} at ${address || "unknown"}, ${toTime(atMs) ?? "unknown"}`;
   const what = clone.kind === "refused" ? "refused" : "of an older state";
   return `two processes have this identity: kept ${name(clone.kept)}; ${what} ${name(clone.other)}; on the copy: fairlead node join CODE --new-identity`;
+}
+
+function toRenewal({ renewal }: NodeSummary): JsonValue {
+  if (!renewal) return null;
+  const { sinceMs, code, message, expiresMs } = renewal;
+  return { since: toTime(sinceMs), code, message, certificateExpiresAt: toTime(expiresMs) };
 }

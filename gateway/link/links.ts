@@ -67,6 +67,8 @@ export interface ReportedRenewal {
   /** A fault's code. */
   readonly code: string;
   readonly message: string;
+  /** When the certificate ends that the node has, in milliseconds since 1970. */
+  readonly expiresMs: number;
 }
 
 /** A node that an administrator has taken out of service. Times are milliseconds since 1970. */

@@ -21,6 +21,7 @@ export function readReport(report: IdentityReport): ReportedIdentity {
       sinceMs: Math.max(0, Number(renewal.sinceMs)),
       code: isFaultCode(renewal.code) ? renewal.code : "INTERNAL",
       message: toReportedText(renewal.message),
+      expiresMs: Math.max(0, Number(renewal.expiresMs)),
     },
   };
 }

@@ -123,13 +123,13 @@ export async function issueNodeCertificate(
   });
 }
 
-/** A new key for the gateway's TLS port, with a certificate for `hosts` (names and IP addresses). */
+/** A key for the gateway's TLS port, a new one unless it is given, with a certificate for `hosts` (names and IP addresses). */
 export async function issueServerCertificate(
   signer: Signer,
-  server: { readonly hosts: readonly string[]; readonly now: number },
+  server: { readonly hosts: readonly string[]; readonly now: number; readonly keyPem?: string },
 ): Promise<KeyAndCertificate> {
   const { ExtendedKeyUsage } = await loadX509();
-  const keyPem = await createKeyPem();
+  const keyPem = server.keyPem ?? (await createKeyPem());
   const issued = await issueLeaf(signer, {
     name: "Fairlead gateway",
     publicKey: publicKeyOf(keyPem),

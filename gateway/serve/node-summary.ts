@@ -73,7 +73,9 @@ function toIdentityFields({
   const renewal = report?.renewal;
   return {
     trustedPins: [...(report?.trustedPins ?? [])],
-    ...(renewal ? { renewal: { ...renewal, sinceMs: BigInt(renewal.sinceMs) } } : {}),
+    ...(renewal
+      ? { renewal: { ...renewal, sinceMs: BigInt(renewal.sinceMs), expiresMs: BigInt(renewal.expiresMs) } }
+      : {}),
     ...(clone ? { clone: { ...clone, kept: toMachine(clone.kept), other: toMachine(clone.other) } } : {}),
   };
 }

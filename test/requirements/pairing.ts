@@ -13,6 +13,18 @@ export const pairing = [
     says: "An alias is 1 to 32 characters of a to z, 0 to 9 and single hyphens, begins with a letter and does not end with a hyphen; any other is refused with `INVALID_ARGUMENT`, `details.field` = `alias`.",
   },
   {
+    id: "pairing.server-certificate-replaced",
+    says: "A gateway that changes its server certificate, with the same key or a new one, under the same authority gets every node back with no `PIN_MISMATCH` and no action on a node.",
+  },
+  {
+    id: "pairing.pin-mismatch-sends-nothing",
+    says: "A joined node that meets a gateway of another authority sends nothing past the TLS handshake, shows `PIN_MISMATCH` with the expected and the seen fingerprint in `node status`, and is `online` again within 31 s once the right gateway is back.",
+  },
+  {
+    id: "pairing.renew-failure-visible",
+    says: "While renewal fails it is tried again with full jitter until it succeeds, and `nodes show` and `node status` give since, reason code and time of expiry; the link stays up until that time.",
+  },
+  {
     id: "pairing.authority-key-overlap",
     says: "A next authority key announced over live links and signed by the current one lets those nodes link before and after the switch; an announcement without that signature is ignored and recorded in the audit.",
   },
