@@ -69,7 +69,10 @@ async function* listKept(dir: string): AsyncGenerator<string> {
     const found = await stat(path.join(dir, name)).catch(() => undefined);
     if (found?.isFile()) yield name;
     if (!found?.isDirectory()) continue;
-    for (const inner of await readdir(path.join(dir, name))) yield `${name}/${inner}`;
+    const entries = await readdir(path.join(dir, name), { recursive: true, withFileTypes: true });
+    for (const entry of entries)
+      if (entry.isFile())
+        yield path.relative(dir, path.join(entry.parentPath, entry.name)).replaceAll("\\", "/");
   }
 }
 
@@ -100,7 +103,7 @@ export interface OpenBackup extends Disposable {
   files(): Generator<BackupFile>;
 }
 
-const pathShape = /^(?:[a-z0-9]+\/)?[A-Za-z0-9][A-Za-z0-9._-]*$/;
+const pathShape = /^(?:[A-Za-z0-9][A-Za-z0-9._-]*\/){0,4}[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
 /**
  * Opens a backup and looks it through as a whole: `NOT_FOUND` when there is none, `INTEGRITY_FAILURE` when it is no
