@@ -66,6 +66,7 @@ interface Mistake {
 function mistake(name: string, { field, line, why }: Mistake): Fault {
   const what = field === "" ? "" : `${field}: `;
   return new Fault("INVALID_ARGUMENT", `${name}, line ${line}: ${what}${why}`, {
+    hint: `mend line ${line} of ${name}`,
     details: { file: name, field, line },
   });
 }

@@ -75,6 +75,7 @@ function requireSpace({ folder, path }: Target, announcedBytes: number | undefin
   const { bavail, bsize } = statfsSync(folder.path);
   if (bavail * bsize >= announcedBytes) return;
   throw new Fault("DISK_FULL", `${path} has no room on the disk`, {
+    hint: "make room on that disk, and repeat the command",
     details: { path, limit: bavail * bsize, actual: announcedBytes, errno: "ENOSPC" },
   });
 }
