@@ -1,6 +1,7 @@
 import { watchConfig } from "../shared/config/watch-config.ts";
 import { digestOf } from "../shared/content/digest.ts";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
+import { Fault } from "../shared/fault/fault.ts";
 import { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import { PublicationKind } from "../shared/gen/fairlead/v1/link_pb.ts";
 import { Tools } from "../shared/gen/fairlead/v1/tools_pb.ts";
@@ -11,14 +12,17 @@ import type { Environment } from "../shared/process/environment.ts";
 import { serve, type ServedService } from "../shared/rpc/service.ts";
 import type { NodeSettings } from "./config/node-settings.ts";
 import { createFiles } from "./files/files.ts";
+import type { Jobs } from "./jobs/jobs.ts";
 import { createPublicationBoard, type PublicationBoard } from "./link/publications.ts";
 import { startMemory } from "./memory/memory.ts";
 import { loadIdentity } from "./pairing/identity.ts";
 import { startSkills } from "./skills/skills.ts";
-import { startAgentLink } from "./start-agent-link.ts";
+import { startAgentJobs } from "./start-agent-jobs.ts";
+import { type AgentLink, startAgentLink } from "./start-agent-link.ts";
 import { createPathJudge } from "./tools/check-call.ts";
 import { createCommandFolders } from "./tools/command-folder.ts";
 import { createNodeTools, type NodeTools } from "./tools/node-tools.ts";
+import { createJobAnswers } from "./tools/recorded-jobs.ts";
 import { type Exports, startExports } from "./workspace/exports.ts";
 
 /** What an agent does not make itself. */
@@ -33,6 +37,8 @@ export interface AgentDeps {
   readonly readSettings: () => Promise<NodeSettings>;
   /** This program's own environment, of which commands and workers get a little. */
   readonly environment: Environment;
+  /** Whether the jobs end when the agent does; asked as it ends. By default they go on without it, for their time. */
+  readonly endsJobs?: () => boolean;
 }
 
 /** A running agent. Disposing it drains the link, says goodbye and ends workers and exports. */
@@ -60,9 +66,12 @@ export async function startAgent(settings: NodeSettings, deps: AgentDeps): Promi
       identity,
       dir: settings.dir,
       services: machine.services,
+      jobs: createJobAnswers(machine.jobs),
+      onLinked: (isUp) => machine.jobs.setLinked(isUp),
       board,
       deps,
     });
+    endJobsWithAgent(scope, { jobs: machine.jobs, link, deps });
     await followConfig(scope, { settings, deps, apply: machine.apply, problem: link.setConfigProblem });
     return {
       nodeId: identity.nodeId,
@@ -84,6 +93,7 @@ interface MachineParts {
 }
 
 interface Machine {
+  readonly jobs: Jobs;
   readonly services: readonly ServedService[];
   /** Follows other settings, for what is asked from now on. */
   readonly apply: (settings: NodeSettings) => Promise<void>;
@@ -106,9 +116,11 @@ async function startMachine(scope: Scope, { settings, deps, board }: MachinePart
   late.exports = exports;
   tell(exports);
   const files = createFiles(exports);
-  const tools = joinTools({ exports, files, held, deps, board });
+  const jobs = await startAgentJobs(scope, { dir: settings.dir, exports, deps });
+  const tools = joinTools({ exports, files, jobs, held, deps, board });
   const workers = await startWorkers(scope, { held, deps, board });
   return {
+    jobs,
     services: [serve(Files, files), serve(Tools, tools.service), ...workers.services],
     apply: async (next) => {
       held.settings = next;
@@ -119,6 +131,32 @@ async function startMachine(scope: Scope, { settings, deps, board }: MachinePart
   };
 }
 
+interface JobsEnd {
+  readonly jobs: Jobs;
+  readonly link: Pick<AgentLink, "closed">;
+  readonly deps: AgentDeps;
+}
+
+/**
+ * Jobs go on without their agent, but not when it was told to end them, nor when its identity has ended. It comes before
+ * the end of the link, so that whoever waits for one hears of it.
+ */
+function endJobsWithAgent(scope: Scope, { jobs, link, deps }: JobsEnd): void {
+  let ending: Fault | undefined;
+  void link.closed.then(async (fault) => {
+    if (fault.code === "CANCELLED") return;
+    ending = fault;
+    await jobs.endAll(fault);
+  });
+  scope.defer(async () => {
+    if (deps.endsJobs?.() === true)
+      ending ??= new Fault("CANCELLED", "the node's agent was stopped", stopped);
+    if (ending) await jobs.endAll(ending);
+  });
+}
+
+const stopped = { details: { reason: "stopped" } } as const;
+
 interface Held {
   /** Those in force now. */
   settings: NodeSettings;
@@ -127,12 +165,13 @@ interface Held {
 interface ToolParts {
   readonly exports: Exports;
   readonly files: ReturnType<typeof createFiles>;
+  readonly jobs: Jobs;
   readonly held: Held;
   readonly deps: AgentDeps;
   readonly board: PublicationBoard;
 }
 
-function joinTools({ exports, files, held, deps, board }: ToolParts): NodeTools {
+function joinTools({ exports, files, jobs, held, deps, board }: ToolParts): NodeTools {
   const tools = createNodeTools({
     files,
     workspaces: () => exports.list().map((one) => one.settings.name),
@@ -141,6 +180,7 @@ function joinTools({ exports, files, held, deps, board }: ToolParts): NodeTools 
       path: () => held.settings.path,
       environment: deps.environment,
       openFolder: createCommandFolders(exports),
+      jobs,
     },
     judgePath: createPathJudge(exports),
     publish: (publication) => board.publish({ ...publication, publication: PublicationKind.TOOLS }),

@@ -11,6 +11,7 @@ import { openGrpcClient } from "../shared/rpc/grpc-client.ts";
 import type { ServedService } from "../shared/rpc/service.ts";
 import type { AgentDeps } from "./agent.ts";
 import type { RenewalProblem } from "./config/status-file.ts";
+import type { RecordedJobs } from "./link/job-outcomes.ts";
 import type { NodeLinkHandle } from "./link/link-options.ts";
 import { createOwnerEpoch } from "./link/owner-epoch.ts";
 import type { PublicationBoard } from "./link/publications.ts";
@@ -33,6 +34,10 @@ export interface AgentLinkParts {
   /** The node's folder. */
   readonly dir: string;
   readonly services: readonly ServedService[];
+  /** What the ledger asks about jobs. */
+  readonly jobs: RecordedJobs;
+  /** Told whether the link is up, whenever that changes. */
+  readonly onLinked: (isUp: boolean) => void;
   readonly board: PublicationBoard;
   readonly deps: Omit<AgentDeps, "readSettings" | "environment">;
 }
@@ -49,8 +54,7 @@ export interface AgentLink {
 
 /** Starts dialling; `scope` ends it, with a goodbye first. */
 export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promise<AgentLink> {
-  const { deps, dir, services, board } = parts;
-  const { identity } = parts;
+  const { deps, dir, services, board, identity } = parts;
   const held = holdIdentity(dir, identity);
   let doubt: DialDoubt | undefined;
   let last: Fault | undefined;
@@ -75,7 +79,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     publications: board,
     ...toldBy(deps),
     ownerEpoch: createOwnerEpoch(path.join(dir, "owner-epoch.json"), identity.nodeId),
-    ledgerFile: path.join(dir, "ledger.db"),
+    ...recordedAt(parts),
     clock: deps.clock,
     onFault: (error, about) => {
       const fault = faultFromError(error);
@@ -98,7 +102,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
   // Whoever does not wait for it is told by `closed`.
   ready.promise.catch(() => undefined);
   scope.spawn("status", (signal) =>
-    followStatus(link, { signal, status, fault: () => last, onOnline: () => ready.resolve() }),
+    followStatus(link, { signal, status, fault: () => last, onOnline: ready.resolve, parts }),
   );
   void link.closed.then(async (fault) => {
     if (fault.code !== "CANCELLED") final = fault;
@@ -110,6 +114,11 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     closed: link.closed,
     setConfigProblem: (message) => status.setProblem(message),
   };
+}
+
+/** Where a link writes down what runs at most once, and what it asks about jobs. */
+function recordedAt({ dir, jobs }: AgentLinkParts) {
+  return { ledgerFile: path.join(dir, "ledger.db"), jobs };
 }
 
 /** What a link says of this program and its machine. */
@@ -125,16 +134,18 @@ interface FollowOptions {
   readonly status: StatusWriter;
   readonly fault: () => Fault | undefined;
   readonly onOnline: () => void;
+  readonly parts: Pick<AgentLinkParts, "onLinked">;
 }
 
 async function followStatus(
   link: NodeLinkHandle,
-  { signal, status, fault, onOnline }: FollowOptions,
+  { signal, status, fault, onOnline, parts }: FollowOptions,
 ): Promise<void> {
   for await (const now of link.changes({ signal })) {
     await status.write(now, now.state === "online" ? undefined : fault());
     // A drained node is linked as well, and has published what it has.
     if (now.state === "online" || now.reason === "drained") onOnline();
+    parts.onLinked(now.state === "online" || now.state === "draining");
   }
 }
 

@@ -35,7 +35,7 @@ export const ladders: readonly Ladder[] = [
       ["."],
       ["config"],
       ["tools", "skills", "memory", "installs"],
-      ["workers", "files"],
+      ["workers", "files", "jobs"],
       ["workspace"],
     ],
   },
@@ -81,7 +81,6 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   ajv: ["shared/core-tools"],
   chokidar: ["node-agent/workspace"],
   commander: ["shared/terminal"],
-  execa: ["shared/process"],
   kysely: ["gateway/store"],
   picomatch: ["shared/names"],
   pino: ["shared/log"],
@@ -113,13 +112,14 @@ export const doors: Readonly<Record<"fs" | "env" | "timers" | "child processes",
     "node-agent/pairing",
     /** The ledger: SQLite writes its log, and this room brings it to the disk. */
     "node-agent/link",
+    "node-agent/jobs",
   ],
   /** `process.env`. */
   env: ["shared/config", "gateway/cli", "node-agent/cli"],
   /** `setTimeout`, `setInterval` and `node:timers`; in tests too, but for faults and programs under test. */
   timers: ["shared/lifetime", "test/support/fault-proxy", "test/fixtures/", "test/bench/"],
   /** `node:child_process`. */
-  "child processes": ["shared/process", "shared/mcp-stdio", "node-agent/workers"],
+  "child processes": ["shared/process", "shared/mcp-stdio", "node-agent/workers", "node-agent/jobs"],
 };
 
 /** Words that say nothing about what a file holds. */

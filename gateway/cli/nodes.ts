@@ -8,6 +8,7 @@ import { nodesCall } from "./nodes-call.ts";
 import { dutyCommands } from "./nodes-duty.ts";
 import { enrolmentCommands } from "./nodes-enrolments.ts";
 import { label, note } from "./nodes-label.ts";
+import { nodesOutcome } from "./nodes-outcome.ts";
 import { openGateway } from "./open-gateway.ts";
 
 const states = ["online", "reconnecting", "draining", "offline", "revoked"];
@@ -82,6 +83,7 @@ export const commands: readonly CommandModule[] = [
   label,
   note,
   nodesCall,
+  nodesOutcome,
 ];
 
 function unknownState(state: string): Fault {

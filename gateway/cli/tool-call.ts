@@ -1,4 +1,4 @@
-import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
+import { Fault, isFault, type JsonValue } from "../../shared/fault/fault.ts";
 import { Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { ToolOutput, ToolResult } from "../../shared/gen/fairlead/v1/tools_pb.ts";
 import { terminalText } from "../../shared/log/safe-text.ts";
@@ -51,7 +51,7 @@ export async function callTool(input: CommandInput, runtime: Runtime, call: Tool
   let callId = "";
   let streamed = false;
   let result: ToolResult | undefined;
-  for await (const { callId: id, approvalId, answer } of answers) {
+  for await (const { callId: id, approvalId, answer } of withCallId(answers, call.name)) {
     if (id !== "") callId = id;
     if (approvalId !== "")
       runtime.output.note(`waiting for a person to say: fairlead approvals allow ${approvalId}`);
@@ -66,6 +66,28 @@ export async function callTool(input: CommandInput, runtime: Runtime, call: Tool
     streamed,
     durationMs: runtime.clock.now() - startedAt,
   });
+}
+
+/** A gateway that went away in the middle of a call knows no more of it, its node does: the error says how to ask. */
+async function* withCallId<T extends { readonly callId: string }>(
+  answers: AsyncIterable<T>,
+  name: string,
+): AsyncGenerator<T> {
+  let callId = "";
+  try {
+    for await (const answer of answers) {
+      if (answer.callId !== "") ({ callId } = answer);
+      yield answer;
+    }
+  } catch (error) {
+    if (!isFault(error, "GATEWAY_UNREACHABLE") || callId === "") throw error;
+    const [alias] = name.split("__");
+    const node = name.includes("__") ? alias : "NODE";
+    throw error.with({
+      details: { callId },
+      hint: `it may have run; once the gateway is back: fairlead nodes outcome ${node} ${callId} --follow`,
+    });
+  }
 }
 
 async function readArguments(input: CommandInput, runtime: Runtime): Promise<Record<string, never>> {
@@ -84,7 +106,8 @@ async function readArguments(input: CommandInput, runtime: Runtime): Promise<Rec
   });
 }
 
-async function printOutput(runtime: Runtime, output: ToolOutput): Promise<void> {
+/** Prints a piece of output where it belongs. */
+export async function printOutput(runtime: Runtime, output: ToolOutput): Promise<void> {
   if (output.stream === "stderr") {
     const text = Buffer.from(output.data).toString("utf8");
     process.stderr.write(runtime.output.isErrorTerminal ? terminalText(text) : output.data);
@@ -92,17 +115,22 @@ async function printOutput(runtime: Runtime, output: ToolOutput): Promise<void> 
   else await runtime.output.bytes(output.data);
 }
 
-interface CallEnd {
+/** What is said of a call beside its result. */
+export interface CallEnd {
   readonly callId: string;
+  /** Of a call that was asked about. */
+  readonly state?: string;
   readonly streamed: boolean;
   readonly durationMs: number;
 }
 
-async function printResult(runtime: Runtime, result: ToolResult, end: CallEnd): Promise<number> {
+/** Prints the result of a call; gives 1 when a command exited non-zero. */
+export async function printResult(runtime: Runtime, result: ToolResult, end: CallEnd): Promise<number> {
   const { details = {}, content } = result;
   if (runtime.output.json) {
     const json: JsonValue = {
       callId: end.callId,
+      ...(end.state === undefined ? {} : { state: end.state }),
       content: content.map(({ type, text, mediaType, data }) =>
         type === "text" ? { type, text } : { type, mediaType, data: Buffer.from(data).toString("base64") },
       ),

@@ -1,20 +1,16 @@
 import { crc32 } from "node:zlib";
 import { getOption, type DescMethod } from "@bufbuild/protobuf";
-import { Fault } from "../../shared/fault/fault.ts";
-import { Node, OutcomeState } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import { CallClass, call_class } from "../../shared/gen/fairlead/v1/options_pb.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
+import { CallClass, call_class, goes_on } from "../../shared/gen/fairlead/v1/options_pb.ts";
 import { startDeadline, type Clock } from "../../shared/lifetime/clock.ts";
 import { unknownMethodFault } from "../../shared/rpc/dispatch.ts";
 import type { Encoded } from "../../shared/rpc/encoded.ts";
-import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
-import { keepOutcomeMs } from "../../shared/rpc/limits.ts";
 import { carryCall, type CallStage } from "../../shared/rpc/reverse/caller.ts";
-import { createClient, type CallTransport, type OutgoingCall } from "../../shared/rpc/transport.ts";
+import type { CallTransport, OutgoingCall } from "../../shared/rpc/transport.ts";
+import { askLedger } from "./ask-ledger.ts";
 import type { Link } from "./link.ts";
 import type { NodeState } from "./node-state.ts";
-
-/** Asks the ledger again after so long while a call still runs, in milliseconds. */
-const outcomePollMs = 200;
+import { outcomeUnknown } from "./outcome-unknown.ts";
 
 /** What calls to a node need. */
 export interface CallNodeOptions {
@@ -94,7 +90,8 @@ async function* attemptOn(
   { attempt, clock, evenDraining }: AttemptState,
 ): AsyncGenerator<Uint8Array> {
   if (link.signal.aborted) throw link.lostFault;
-  if (link.draining !== undefined && evenDraining !== true) throw drainingFault(link);
+  const isNew = evenDraining !== true && !getOption(call.method, goes_on);
+  if (link.draining !== undefined && isNew) throw drainingFault(link);
   if (!link.serves(call.path)) throw unknownMethodFault(call.path);
   using bulk = call.bulk ? await link.bulk.use(call.signal) : undefined;
   const { pool } = bulk?.side ?? link.main;
@@ -145,9 +142,11 @@ type Settled =
 async function settleAfterLoss(lost: Fault, loss: Loss): Promise<Settled> {
   const { call, canRepeat } = loss;
   const callClass = callClassOf(call.method);
-  if (callClass === CallClass.AT_MOST_ONCE) return await askLedger(loss);
+  if (callClass === CallClass.AT_MOST_ONCE) return await settleOnce(loss);
   if (callClass !== CallClass.IDEMPOTENT || !canRepeat || !Number.isFinite(call.remainingMs)) throw lost;
-  const link = await nextLink(loss, false).catch(() => undefined);
+  // An agent that said goodbye may only be started anew.
+  const limitMs = loss.lostLink.saidGoodbye ? restartMs : Number.POSITIVE_INFINITY;
+  const link = await nextLink(loss, limitMs).catch(() => undefined);
   if (!link) throw lost;
   return { kind: "repeat", link };
 }
@@ -157,53 +156,42 @@ export function callClassOf(method: DescMethod): CallClass {
   return getOption(method, call_class);
 }
 
-async function nextLink({ node, call, clock, endsAt }: Loss, bearsOffline: boolean): Promise<Link> {
+/** How long an agent may take to be back that said goodbye, in milliseconds. */
+const restartMs = 20_000;
+
+async function nextLink({ node, call, clock, endsAt }: Loss, limitMs: number): Promise<Link> {
+  const timeoutMs = Math.min(limitMs, Math.max(0, endsAt - clock.now()));
+  using deadline = startDeadline({ timeoutMs, signal: call.signal, clock });
+  return await node.nextLink({ bearsOffline: Number.isFinite(limitMs), signal: deadline.signal });
+}
+
+/** What runs once is not repeated: how it ended is asked of the ledger, until the call's deadline. */
+async function settleOnce(loss: Loss): Promise<Settled> {
+  const { node, call, clock, attempt, sentAt, endsAt } = loss;
   using deadline = startDeadline({
     timeoutMs: Math.max(0, endsAt - clock.now()),
     signal: call.signal,
     clock,
   });
-  return await node.nextLink({ bearsOffline, signal: deadline.signal });
-}
-
-async function askLedger(loss: Loss): Promise<Settled> {
-  const { node, call, clock, attempt } = loss;
-  for (;;) {
-    // An offline node may be back with the outcome; until the deadline nobody knows better.
-    const link = await nextLink(loss, true).catch(() => undefined);
-    if (call.signal?.aborted) throw call.signal.reason;
-    if (!link) throw unknownOutcomeFault(loss);
-    const transport = createNodeTransport(link, { node, clock, evenDraining: true });
-    const asked = await createClient(Node, transport)
-      .getOutcome({ callId: call.callId }, { deadlineMs: Math.max(1, loss.endsAt - clock.now()) })
-      .catch(() => undefined);
-    if (asked?.state === OutcomeState.ENDED) {
-      if (asked.fault) throw fromWireFault(asked.fault);
-      return { kind: "answers", messages: asked.messages.slice(attempt.delivered) };
-    }
-    if (asked?.state === OutcomeState.UNKNOWN)
-      throw knowsAll(loss) ? neverBeganFault(loss) : unknownOutcomeFault(loss);
-    await clock.sleep(outcomePollMs, call.signal ? { signal: call.signal } : {});
-    if (clock.now() >= loss.endsAt) throw unknownOutcomeFault(loss);
-  }
-}
-
-/**
- * Whether the ledger that was asked would know the call if it had begun: it is the one of the node that the call was sent
- * to, and the call is too young to be forgotten. The question may have gone on over a later link than the one at hand.
- */
-function knowsAll({ node, lostLink, sentAt, clock }: Loss): boolean {
-  const { bootId, ledgerId } = lostLink.hello;
-  const now = node.link?.hello;
-  if (!now || clock.now() - sentAt >= keepOutcomeMs) return false;
-  return ledgerId === "" ? now.bootId === bootId : now.ledgerId === ledgerId;
-}
-
-function unknownOutcomeFault({ call, attempt }: Loss): Fault {
-  return new Fault("OUTCOME_UNKNOWN", `nobody can say yet how ${call.path} ended`, {
-    hint: "ask again with the call id; do not repeat it",
-    details: { callId: call.callId, stage: attempt.stage },
+  const lost = { callId: call.callId, sentAt, hello: loss.lostLink.hello };
+  const standing = await askLedger(lost, {
+    node,
+    clock,
+    signal: deadline.signal,
+    untilEnded: true,
+  }).catch((error: unknown) => {
+    if (call.signal?.aborted && !isFault(call.signal.reason, "DEADLINE_EXCEEDED")) throw call.signal.reason;
+    if (!deadline.signal.aborted && !node.isRevoked) throw error;
   });
+  if (standing?.kind === "ended") {
+    if (standing.fault) throw standing.fault;
+    return { kind: "answers", messages: standing.messages.slice(attempt.delivered) };
+  }
+  throw standing?.kind === "never_began" ? neverBeganFault(loss) : unknownOutcomeFault(loss);
+}
+
+function unknownOutcomeFault({ call, attempt, lostLink }: Loss): Fault {
+  return outcomeUnknown(call, { alias: lostLink.alias, stage: attempt.stage });
 }
 
 function neverBeganFault({ call }: Loss): Fault {

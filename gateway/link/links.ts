@@ -2,6 +2,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { Fault } from "../../shared/fault/fault.ts";
 import type { Hello, PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Client } from "../../shared/rpc/service.ts";
+import type { LostCall, Standing } from "./ask-ledger.ts";
 import type { TimedOutCalls } from "./node-tally.ts";
 
 /** Where a node stands, as every list shows it. */
@@ -121,6 +122,15 @@ export interface PublicationReader {
   withdraw(nodeId: string, reason: "node_offline" | "revoked"): void;
 }
 
+/** The end of a job that its node is to be told of. */
+export interface OwedEnd {
+  /** The call that started it. */
+  readonly callId: string;
+  readonly fault: Fault;
+  /** Its own deadline has ended it by then; in milliseconds since 1970. */
+  readonly untilMs: number;
+}
+
 /** The links of this gateway. */
 export interface Links {
   /** The live link of a node, if there is one. */
@@ -131,6 +141,13 @@ export interface Links {
   presence(nodeId: string): Presence;
   /** The present state of every node first, then each change in order. A slow reader gets the latest of each node. */
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<Presence>;
+  /**
+   * How a call stands at its node that lost its link: asked as soon as the node is there, until the signal aborts, whose
+   * reason it then rejects with.
+   */
+  standing(nodeId: string, call: LostCall, options: { readonly signal: AbortSignal }): Promise<Standing>;
+  /** Has a job of a node ended as soon as the node can be told so; after `untilMs` (since 1970) nobody tries any more. */
+  endJob(nodeId: string, job: OwedEnd): void;
   /** Ends a node's link, its calls and its streams with `fault`; resolves when nothing of it is left, or after 5 s. */
   end(nodeId: string, fault: Fault): Promise<void>;
   /** What is known of its link. */

@@ -46,6 +46,11 @@ export class NodeState {
     return this.#link;
   }
 
+  /** It never comes back. */
+  get isRevoked(): boolean {
+    return this.#presence.state === "revoked";
+  }
+
   /** A link was accepted; the one before must be ended already. */
   linked(link: Link): void {
     this.#link = link;

@@ -9,7 +9,7 @@ import {
   type Hello,
 } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { protocolWindow } from "../../shared/identity/protocol.ts";
-import { raceSignal, startDeadline, systemClock, type Clock } from "../../shared/lifetime/clock.ts";
+import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import { rawMethod, type ServerConnection, type ServerRawStream } from "../../shared/rpc/raw-stream.ts";
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
 import { notThisCallFault } from "../../shared/rpc/reverse/caller.ts";
@@ -18,6 +18,7 @@ import { serve, type Client, type ServedService } from "../../shared/rpc/service
 import { createClient } from "../../shared/rpc/transport.ts";
 import { acceptControl, type ControlMessage, type ControlSession } from "./accept-control.ts";
 import { createAdmission, defaultAdmission } from "./admission.ts";
+import { askLedger, type LostCall, type Standing } from "./ask-ledger.ts";
 import { createNodeTransport } from "./call-node.ts";
 import {
   checkHeartbeat,
@@ -35,18 +36,16 @@ import {
   unprovenFault,
 } from "./link-faults.ts";
 import type { LinkSide } from "./link-side.ts";
-import { isParkedFor, refuseStream, untilGone } from "./link-streams.ts";
+import { endLink, isParkedFor, refuseStream } from "./link-streams.ts";
 import { Link } from "./link.ts";
 import { gatewayBudgetBytes, type LinkHost, type LinksOptions, type NodeIdentity } from "./links-options.ts";
-import type { Links, LiveLink, NodeDrain, NodeFacts, Presence, PublicationReader } from "./links.ts";
+import type { Links, LiveLink, NodeDrain, NodeFacts, OwedEnd, Presence, PublicationReader } from "./links.ts";
 import { NodeDuty } from "./node-duty.ts";
 import { factsOf } from "./node-facts.ts";
 import { NodeIdentities } from "./node-identities.ts";
 import { NodeState, neverLinked } from "./node-state.ts";
+import { OwedEnds } from "./owed-ends.ts";
 import { Publications } from "./publications.ts";
-
-/** How long the end of a link waits for its connections to be gone, in milliseconds; they are destroyed after 500. */
-const goneWithinMs = 5_000;
 
 /** Starts taking links. Disposing it ends them all. */
 export function startLinks(options: LinksOptions): LinkHost {
@@ -83,6 +82,7 @@ class Host implements Links {
   readonly #nodes = new Map<string, NodeState>();
   readonly identities: NodeIdentities;
   readonly #byConnection = new WeakMap<ServerConnection, { readonly link: Link; readonly side: LinkSide }>();
+  readonly #owed: OwedEnds;
   readonly #admit: () => void;
   /** One item a node, whatever happens: the number of nodes is the bound. */
   readonly #changes = createBroadcast<Presence>({
@@ -102,6 +102,7 @@ class Host implements Links {
     this.#startedMs = this.#clock.now();
     this.identities = new NodeIdentities({ ...options, clock: this.#clock, nodes: this.#nodes });
     this.#heartbeat = checkHeartbeat(options.heartbeat ?? defaultHeartbeat);
+    this.#owed = new OwedEnds(this.#clock);
     this.#admit = createAdmission(options.admission ?? defaultAdmission, this.#clock);
     this.#publications = new Publications({
       clock: this.#clock,
@@ -215,6 +216,7 @@ class Host implements Links {
     const before = node.link;
     node.linked(link);
     before?.end(replacedFault(link.alias));
+    void this.#owed.pay(link);
     for (const notice of link.hello.publications) this.#publications.notice(node, link, notice);
     void watchHeartbeat(link, heartbeatFor(link.hello, this.#heartbeat), this.#clock).then((silent) => {
       if (silent) link.end(silentFault(link.alias));
@@ -354,18 +356,25 @@ class Host implements Links {
     return this.#changes.watch({ signal, first });
   }
 
+  async standing(
+    nodeId: string,
+    call: LostCall,
+    asking: { readonly signal: AbortSignal },
+  ): Promise<Standing> {
+    const node = this.#nodeOf(nodeId);
+    return await askLedger(call, { ...asking, node, clock: this.#clock, untilEnded: false });
+  }
+
+  endJob(nodeId: string, job: OwedEnd): void {
+    this.#owed.owe(nodeId, job, this.find(nodeId));
+  }
+
   async end(nodeId: string, fault: Fault): Promise<void> {
     const node = this.#nodes.get(nodeId);
     const link = node?.link;
     if (fault.code === "IDENTITY_REVOKED" && !link) this.#nodeOf(nodeId).revoked();
     if (!link) return;
-    // Known before the end, which lets go of it: what is under way on it is as much of the link as the rest.
-    const bulk = link.bulk.side;
-    link.end(fault);
-    const gone = Promise.all([untilGone(link.connection), bulk ? untilGone(bulk.connection) : undefined]);
-    using patience = startDeadline({ timeoutMs: goneWithinMs, clock: this.#clock });
-    // Its authority has ended already: whoever revokes does not wait for a connection whose end is never told.
-    await raceSignal(gone, patience.signal).catch(() => undefined);
+    await endLink(link, fault, this.#clock);
   }
 
   drain({ deadlineMs, reason }: { readonly deadlineMs: number; readonly reason: string }): void {

@@ -3,12 +3,14 @@ import type {
   Sessions as SessionsDescriptor,
   SessionSchema,
   SessionsCallToolResponseSchema,
+  SessionsGetOutcomeResponseSchema,
 } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { SessionFace } from "../sessions/face.ts";
 import { openLocalFace, type FaceParts } from "../sessions/session-face.ts";
 import { fitWait } from "../sessions/session-memory.ts";
 import type { SessionRecord, Sessions } from "../sessions/sessions.ts";
+import type { OutcomePart } from "../tools/call-outcome.ts";
 import { operatorAgent } from "../tools/caller.ts";
 import type { CallPart } from "../tools/tool-result.ts";
 
@@ -26,6 +28,7 @@ export function createSessionsService(options: SessionsServiceOptions): Service 
   return {
     ...sessionMethods(options),
     ...toolMethods(face),
+    ...outcomeMethods(options),
     ...skillMethods(face),
     ...memoryMethods(face, options),
   };
@@ -83,6 +86,26 @@ function toolMethods(face: (session: string) => SessionFace): Service {
       return { ...explanation, states: [...states] };
     },
   };
+}
+
+function outcomeMethods({ sessions, tools }: SessionsServiceOptions): Service {
+  return {
+    getOutcome: async function* getOutcome({ session, ...request }, { signal }) {
+      const caller = session === "" ? { agent: operatorAgent } : await sessions.caller(session);
+      for await (const part of tools.outcome(caller, { ...request, signal })) yield toOutcomeMessage(part);
+    },
+  };
+}
+
+function toOutcomeMessage(part: OutcomePart): MessageInitShape<typeof SessionsGetOutcomeResponseSchema> {
+  switch (part.kind) {
+    case "state":
+      return { state: part.state, method: part.method };
+    case "answer":
+      return { answer: part.answer };
+    case "message":
+      return { answerJson: part.json };
+  }
 }
 
 function toCallMessage(part: CallPart): MessageInitShape<typeof SessionsCallToolResponseSchema> {

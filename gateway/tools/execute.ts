@@ -1,16 +1,19 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { findFault, Fault, isFault } from "../../shared/fault/fault.ts";
 import { Tools as NodeTools, type ToolAnswer } from "../../shared/gen/fairlead/v1/tools_pb.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { WorkspaceHandle, WorkspaceRegistry } from "../files/registry.ts";
 import { workspaceUnavailable } from "../files/unavailable.ts";
 import type { Links } from "../link/links.ts";
 import type { Caller } from "./caller.ts";
+import { callJob } from "./job-call.ts";
 import type { SurfaceTool } from "./surface.ts";
 import type { CallPart, ToolContentPart } from "./tool-result.ts";
 
 /** What an execution stands on. */
 export interface ExecuteParts {
-  readonly links: Pick<Links, "get">;
+  readonly links: Pick<Links, "get" | "standing" | "endJob">;
+  readonly clock: Clock;
   readonly workspaces: Pick<WorkspaceRegistry, "acquire">;
 }
 
@@ -101,7 +104,9 @@ async function* executeBound(
     workspace: session.workspace,
     shown,
   });
-  const signal = AbortSignal.any([run.signal, handle.signal]);
+  // The machine ends a job with its workspace; that the machine is away ends none.
+  const isJob = run.tool.description.callClass === "job";
+  const signal = isJob ? run.signal : AbortSignal.any([run.signal, handle.signal]);
   try {
     yield* callNode(
       { ...run, signal },
@@ -112,7 +117,7 @@ async function* executeBound(
         sessionId: session.id,
       },
     );
-    handle.check();
+    if (!isJob) handle.check();
   } catch (error) {
     // Where the node went away, the workspace is what the session misses.
     if (handle.signal.aborted && !run.signal.aborted && !isFault(error, "OUTCOME_UNKNOWN"))
@@ -141,8 +146,24 @@ interface NodeCall extends BoundParts {
 }
 
 async function* callNode(run: Execution, parts: NodeCall): AsyncGenerator<CallPart> {
-  const link = parts.links.get(parts.nodeId);
-  const client = link.client(NodeTools);
+  try {
+    for await (const answer of answersOf(run, parts)) {
+      const part = toPart(answer);
+      if (part) yield part;
+    }
+  } catch (error) {
+    if (run.signal.aborted && !saysMore(error, run.signal)) throw run.signal.reason;
+    throw error;
+  }
+}
+
+/** Whether how a call ended says more than why it was aborted: nobody knows the outcome, or the node was away all the time. */
+export function saysMore(error: unknown, signal: AbortSignal): boolean {
+  if (findFault(error, "OUTCOME_UNKNOWN")) return true;
+  return isFault(signal.reason, "DEADLINE_EXCEEDED") && findFault(error, "NODE_OFFLINE") !== undefined;
+}
+
+async function* answersOf(run: Execution, parts: NodeCall): AsyncGenerator<ToolAnswer> {
   const call = {
     name: run.tool.nodeName,
     arguments: run.arguments,
@@ -151,26 +172,23 @@ async function* callNode(run: Execution, parts: NodeCall): AsyncGenerator<CallPa
     agent: parts.agent,
     approvalId: run.approvalId,
   };
+  const { callId, signal, deadlineMs } = run;
   const options = {
-    signal: run.signal,
-    deadlineMs: run.deadlineMs,
-    callId: run.callId,
+    callId,
+    signal,
+    deadlineMs,
     ...(run.idempotencyKey === undefined ? {} : { idempotencyKey: run.idempotencyKey }),
     ...(run.traceparent === undefined ? {} : { traceparent: run.traceparent }),
   };
-  const answers =
-    run.tool.description.callClass === "idempotent"
-      ? client.callIdempotent({ call }, options)
-      : client.call({ call }, options);
-  try {
-    for await (const { answer } of answers) {
-      const part = answer ? toPart(answer) : undefined;
-      if (part) yield part;
-    }
-  } catch (error) {
-    if (run.signal.aborted && !findFault(error, "OUTCOME_UNKNOWN")) throw run.signal.reason;
-    throw error;
+  const { callClass } = run.tool.description;
+  if (callClass === "job") {
+    const alias = run.tool.node?.alias ?? parts.nodeId;
+    return yield* callJob({ ...options, nodeId: parts.nodeId, alias, call }, parts);
   }
+  const client = parts.links.get(parts.nodeId).client(NodeTools);
+  const answers =
+    callClass === "idempotent" ? client.callIdempotent({ call }, options) : client.call({ call }, options);
+  for await (const { answer } of answers) if (answer) yield answer;
 }
 
 function toPart({ part }: ToolAnswer): CallPart | undefined {

@@ -8,7 +8,7 @@ import { resolveDeadlineMs } from "../../shared/rpc/deadline.ts";
 import type { Approvals } from "../approvals/approvals.ts";
 import type { CallFacts, CallHooks } from "./call-hooks.ts";
 import type { Caller } from "./caller.ts";
-import { checkCall, execute, type ExecuteParts } from "./execute.ts";
+import { checkCall, execute, saysMore, type ExecuteParts } from "./execute.ts";
 import type { LastCalls } from "./last-calls.ts";
 import type { SurfaceTool } from "./surface.ts";
 import { limitContent, limitDetails, resultLimits, type CallPart, type ToolResult } from "./tool-result.ts";
@@ -79,7 +79,7 @@ export async function* runCall(
 
 /** An aborted call failed for the reason of the abort; a reason that is no fault is a plain cancel. */
 function toCallFault(error: unknown, signal: AbortSignal): Fault {
-  if (!signal.aborted || findFault(error, "OUTCOME_UNKNOWN")) return faultFromError(error);
+  if (!signal.aborted || saysMore(error, signal)) return faultFromError(error);
   const { reason } = signal;
   return findFault(reason) ?? new Fault("CANCELLED", "the call was cancelled", { cause: reason });
 }

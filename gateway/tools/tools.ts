@@ -7,6 +7,7 @@ import type { NodeRecord, Nodes } from "../pairing/nodes.ts";
 import type { Policy, PolicyDecision } from "../policy/policy.ts";
 import { toCanonicalName } from "../policy/tool-names.ts";
 import type { CallHooks } from "./call-hooks.ts";
+import { askOutcome, type OutcomePart, type OutcomeQuestion } from "./call-outcome.ts";
 import type { Caller } from "./caller.ts";
 import { gatherCandidates } from "./candidates.ts";
 import type { ToolCatalogue } from "./catalogue.ts";
@@ -21,8 +22,8 @@ import type { CallPart } from "./tool-result.ts";
 /** What the tools stand on. */
 export interface ToolsOptions {
   readonly catalogue: ToolCatalogue;
-  readonly links: Pick<Links, "find" | "get" | "presence">;
-  readonly nodes: Pick<Nodes, "list">;
+  readonly links: Pick<Links, "find" | "get" | "presence" | "standing" | "endJob">;
+  readonly nodes: Pick<Nodes, "list" | "resolve">;
   /** Where the workspaces of sessions are acquired. */
   readonly workspaces: Pick<WorkspaceRegistry, "acquire">;
   readonly policy: Policy;
@@ -41,8 +42,19 @@ export interface Tools {
   /** Runs a call; leaving early cancels it. Faults as the manual says; the first part has the call's id. */
   call(caller: Caller, request: CallRequest): AsyncIterable<CallPart>;
   explain(caller: Caller, name: string): Promise<Explanation>;
+  /**
+   * How a call stands that was lost, asked of the node that ran it; a session asks of nodes whose tools it sees. Throws the
+   * fault that the call ended with.
+   */
+  outcome(caller: Caller, request: OutcomeRequest): AsyncIterable<OutcomePart>;
   /** Says when surfaces may differ from before; compare digests. */
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<void>;
+}
+
+/** A call that was lost, as its caller asks about it. */
+export interface OutcomeRequest extends Omit<OutcomeQuestion, "nodeId" | "alias"> {
+  /** Alias, id or a prefix of the id; empty: the node of the session's workspace. */
+  readonly node: string;
 }
 
 /** Tools that stand on what the options give; nothing has to be ended. */
@@ -85,6 +97,14 @@ export function createTools(options: ToolsOptions): Tools {
         catalogue: options.catalogue,
         last: calls.find(caller, toCanonicalName(name)),
       });
+    },
+    outcome: async function* outcome(caller, { node: asked, ...question }) {
+      const node = await options.nodes.resolve(asked === "" ? (caller.session?.nodeId ?? "") : asked);
+      const { surface } = await look(caller);
+      const isSeen = surface.tools.some((tool) => tool.node?.id === node.id);
+      if (caller.session && caller.session.nodeId !== node.id && !isSeen)
+        throw new Fault("NOT_FOUND", `the session sees no node ${asked}`, { hint: "fairlead tools ls" });
+      yield* askOutcome({ ...question, nodeId: node.id, alias: node.alias }, options);
     },
     changes: ({ signal }) => watchCatalogue(options.catalogue, signal),
   };

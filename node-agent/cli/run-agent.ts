@@ -34,6 +34,7 @@ export async function runAgent(input: CommandInput, runtime: Runtime): Promise<n
     version: runtime.version,
     readSettings,
     environment: process.env,
+    endsJobs: () => input.flag("until-stdin-ends") || isInterrupted(runtime),
   });
   const { nodeId, alias } = agent;
   // A first link that never comes is told by `closed`, and a reader that is gone stops no agent.
@@ -43,6 +44,12 @@ export async function runAgent(input: CommandInput, runtime: Runtime): Promise<n
   if (!input.flag("until-stdin-ends")) return await untilStopped(runtime.signal, agent.closed);
   const orphaned = inputEnd(runtime);
   return await untilStopped(AbortSignal.any([runtime.signal, orphaned]), agent.closed);
+}
+
+/** Whoever presses Ctrl-C wants all of it to end; what a service manager stops is soon started again, and goes on. */
+function isInterrupted({ signal }: Runtime): boolean {
+  const reason: unknown = signal.reason;
+  return reason instanceof Fault && reason.details["signal"] !== "SIGTERM";
 }
 
 /** Aborts when standard input ends, as if the process had been told to end. */

@@ -270,6 +270,7 @@ export class Connection {
   async drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void> {
     const { deadlineMs, reason } = options;
     this.say({ case: "drain", value: { deadlineMs, reason } });
+    this.#streams?.leaveJobs(new Fault("NODE_OFFLINE", "the node is being drained"));
     const idle = this.idle();
     const settled = new AbortController();
     void idle.then(() => settled.abort());

@@ -8,6 +8,8 @@ export interface DutyOptions {
   readonly clock: Clock;
   /** Every call that runs here. */
   readonly running: ReadonlySet<AnsweredCall>;
+  /** Ends the jobs that run without a call. */
+  readonly endJobs?: ((fault: Fault) => void) | undefined;
   /** Aborts when the link is over for good. */
   readonly signal: AbortSignal;
 }
@@ -46,5 +48,6 @@ export class DutyRoster {
       details: { reason: "draining" },
     });
     for (const call of this.#options.running) call.cancel(fault);
+    this.#options.endJobs?.(fault);
   }
 }

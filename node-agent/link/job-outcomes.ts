@@ -1,3 +1,4 @@
+import type { Fault } from "../../shared/fault/fault.ts";
 import type { NodeGetOutcomeResponse } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Encoded } from "../../shared/rpc/encoded.ts";
 
@@ -7,4 +8,6 @@ export interface RecordedJobs {
   outcome(callId: string): Promise<NodeGetOutcomeResponse | undefined>;
   /** The job's answer from its first byte on, encoded; faults with `OUTCOME_UNKNOWN` when its record is gone. */
   attach(callId: string, signal: AbortSignal): AsyncIterable<Encoded>;
+  /** Ends every job, also those that nobody waits for. */
+  readonly endAll: (fault: Fault) => void;
 }

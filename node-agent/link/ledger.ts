@@ -8,7 +8,7 @@ import {
   OutcomeState,
   type NodeGetOutcomeResponse,
 } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import { CallClass, call_class } from "../../shared/gen/fairlead/v1/options_pb.ts";
+import { CallClass, call_class, goes_on } from "../../shared/gen/fairlead/v1/options_pb.ts";
 import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
 import type { Dispatcher, IncomingCall } from "../../shared/rpc/dispatch.ts";
 import { bytesOf, encodedOf, type Encoded } from "../../shared/rpc/encoded.ts";
@@ -125,9 +125,7 @@ class CallLedger {
   answer(call: IncomingCall): AsyncIterable<Encoded> {
     const { dispatcher } = this.#options;
     const method = dispatcher.find(call.path);
-    const callClass = method && getOption(method, call_class);
-    if (!method || (callClass !== CallClass.AT_MOST_ONCE && callClass !== CallClass.JOB))
-      return dispatcher.answer(call);
+    if (!method || !isRecorded(method)) return dispatcher.answer(call);
     const { idempotencyKey: key } = call;
     const running = this.#byId.get(call.callId) ?? (key === undefined ? undefined : this.#byKey.get(key));
     if (running) return this.#join(running, call);
@@ -135,7 +133,7 @@ class CallLedger {
     this.#forgetOld(store);
     const known = store.find(call.callId, key);
     if (known) return this.#repeat(known, call);
-    return this.#first(call, { store, method, job: callClass === CallClass.JOB });
+    return this.#first(call, { store, method, job: getOption(method, call_class) === CallClass.JOB });
   }
 
   // --- the first of its kind
@@ -181,7 +179,8 @@ class CallLedger {
       fault = faultFromError(error);
     }
     const outcome = toOutcome(running, kept.messages, fault);
-    if (hasBegun) this.#end(parts, outcome);
+    // A job whose agent leaves it goes on: it has not ended.
+    if (hasBegun && !(running.job && this.#isClosing)) this.#end(parts, outcome);
     live.close(fault);
     return outcome;
   }
@@ -258,18 +257,21 @@ class CallLedger {
 
   async outcome(callId: string): Promise<NodeGetOutcomeResponse> {
     const running = this.#byId.get(callId);
-    if (running) return outcomeOf(OutcomeState.RUNNING);
+    if (running) return outcomeOf(OutcomeState.RUNNING, running.path);
     const store = this.#open();
     this.#forgetOld(store);
     const known = store.find(callId, undefined);
     if (!known) return outcomeOf(OutcomeState.UNKNOWN);
-    const { outcome } = known;
+    return { ...(await this.#recordedOutcome(known)), method: known.path };
+  }
+
+  async #recordedOutcome({ callId, path, job, outcome }: RecordedCall): Promise<NodeGetOutcomeResponse> {
     const recorded = outcome
       ? fromBinary(NodeGetOutcomeResponseSchema, outcome)
       : this.#unwritten.get(callId)?.outcome;
-    if (known.job && !recorded?.fault)
-      return (await this.#options.jobs?.outcome(callId)) ?? lostOutcome(callId, known.path);
-    return recorded ?? lostOutcome(callId, known.path);
+    if (job && !recorded?.fault)
+      return (await this.#options.jobs?.outcome(callId)) ?? lostOutcome(callId, path);
+    return recorded ?? lostOutcome(callId, path);
   }
 
   #forgetOld(store: LedgerStore): void {
@@ -299,6 +301,12 @@ interface RunParts extends FirstParts {
   readonly live: Queue<Encoded>;
 }
 
+/** Whether calls of a method are written down before they run. */
+function isRecorded(method: DescMethod): boolean {
+  const callClass = getOption(method, call_class);
+  return callClass === CallClass.AT_MOST_ONCE || (callClass === CallClass.JOB && !getOption(method, goes_on));
+}
+
 function isSingle({ methodKind }: DescMethod): boolean {
   return methodKind === "unary" || methodKind === "server_streaming";
 }
@@ -315,8 +323,8 @@ function attempt(work: () => void): void {
   }
 }
 
-function outcomeOf(state: OutcomeState): NodeGetOutcomeResponse {
-  return create(NodeGetOutcomeResponseSchema, { state });
+function outcomeOf(state: OutcomeState, method = ""): NodeGetOutcomeResponse {
+  return create(NodeGetOutcomeResponseSchema, { state, method });
 }
 
 function endedWith(fault: Fault): NodeGetOutcomeResponse {

@@ -111,8 +111,7 @@ export class ServeStreams {
    * the caller has gone, the control stream says so too, and that stops the rest.
    */
   #lose(call: AnsweredCall, fault: Fault): void {
-    const method = this.#options.dispatcher.find(call.path);
-    const callClass = method && getOption(method, call_class);
+    const callClass = this.#classOf(call);
     if (callClass === CallClass.AT_MOST_ONCE || callClass === CallClass.JOB)
       call.lose(brokenRequestFault(call.path));
     else call.cancel(fault);
@@ -121,6 +120,20 @@ export class ServeStreams {
   /** The gateway cancels a call; unknown ids are calls that are over. */
   cancelCall(callId: string, fault: Fault): void {
     this.#calls.get(callId)?.cancel(fault);
+  }
+
+  /** Lets go of the jobs, which go on: whoever wants one comes back to it over another link. */
+  leaveJobs(fault: Fault): void {
+    for (const call of this.#calls.values()) {
+      if (this.#classOf(call) !== CallClass.JOB) continue;
+      call.lose(fault);
+      this.#forget(call);
+    }
+  }
+
+  #classOf(call: AnsweredCall): CallClass | undefined {
+    const method = this.#options.dispatcher.find(call.path);
+    return method && getOption(method, call_class);
   }
 
   /** Resolves when no call runs. */

@@ -91,6 +91,7 @@ class Dialler {
     this.#duty = new DutyRoster({
       clock: this.#clock,
       running: this.#running,
+      endJobs: options.jobs?.endAll,
       signal: this.#stopping.signal,
     });
     this.#status = initialStatus(this.#clock.now());

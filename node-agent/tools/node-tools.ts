@@ -4,12 +4,21 @@ import { compileArguments, type ArgumentCheck } from "../../shared/core-tools/ar
 import { coreTools, withWorkspace, type CoreTool } from "../../shared/core-tools/core-tools.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { CallClass } from "../../shared/gen/fairlead/v1/options_pb.ts";
-import type { ToolCall, ToolDescriptorSchema, Tools } from "../../shared/gen/fairlead/v1/tools_pb.ts";
+import type {
+  ToolCall,
+  ToolDescriptorSchema,
+  Tools,
+  ToolsCallJobRequest,
+} from "../../shared/gen/fairlead/v1/tools_pb.ts";
+import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CallContext, ServiceImplementation } from "../../shared/rpc/service.ts";
+import type { Jobs } from "../jobs/jobs.ts";
 import { createCallCheck, type JudgePath } from "./check-call.ts";
 import { createExec, type ExecParts } from "./exec.ts";
+import { answerOfJob } from "./job-answer.ts";
 import { createList } from "./list.ts";
 import { createRead } from "./read.ts";
+import { getJob } from "./recorded-jobs.ts";
 import type { RunTool, ToolFiles, ToolPart, ToolRun } from "./tool-run.ts";
 import { createWrite } from "./write.ts";
 
@@ -75,8 +84,8 @@ export function createNodeTools(options: NodeToolsOptions): NodeTools {
     );
   let publication: ToolPublication = { epoch: 1n, digest: digestOf(JSON.stringify(describe())) };
   const check = createCallCheck({ exec: options.exec, judgePath: options.judgePath });
-  const call = (given: ToolCall | undefined, context: CallContext, once: boolean): AsyncIterable<ToolPart> =>
-    callTool(given, context, { published, once, workspaces: options.workspaces });
+  const call = (given: ToolCall | undefined, context: CallContext, as: CalledAs): AsyncIterable<ToolPart> =>
+    callTool(given, context, { published, as, workspaces: options.workspaces });
   return {
     get publication() {
       return publication;
@@ -95,14 +104,17 @@ export function createNodeTools(options: NodeToolsOptions): NodeTools {
           workspaces: options.workspaces,
         });
         await check(found.tool.name, run);
+        // While a person is asked there is time to get ready.
+        if (found.tool.callClass === "job") options.exec.jobs.prepare();
         return {};
       },
       callIdempotent: async function* callIdempotent(request, context) {
-        for await (const answer of call(request.call, context, false)) yield { answer };
+        for await (const answer of call(request.call, context, "idempotent")) yield { answer };
       },
       call: async function* callOnce(request, context) {
-        for await (const answer of call(request.call, context, true)) yield { answer };
+        for await (const answer of call(request.call, context, "at_most_once")) yield { answer };
       },
+      ...jobMethods(options.exec.jobs, (request, context) => call(request.call, context, "job")),
     },
   };
 }
@@ -124,9 +136,38 @@ interface AdmitParts {
   readonly workspaces: () => readonly string[];
 }
 
+type CalledAs = CoreTool["callClass"];
+
 interface CallParts extends AdmitParts {
-  /** Whether the call came as one that runs at most once. */
-  readonly once: boolean;
+  /** The class of the method that the call came by. */
+  readonly as: CalledAs;
+}
+
+/** A job may be called as what runs at most once too: so do gateways that know of no jobs. */
+function fitsClass(tool: CoreTool, as: CalledAs): boolean {
+  return as === tool.callClass || (as === "at_most_once" && tool.callClass === "job");
+}
+
+function jobMethods(
+  jobs: Pick<Jobs, "find">,
+  call: (request: ToolsCallJobRequest, context: CallContext) => AsyncIterable<ToolPart>,
+): ServiceImplementation<typeof Tools> {
+  return {
+    callJob: async function* callJob(request, context) {
+      for await (const answer of call(request, context)) yield { answer };
+    },
+    attachJob: async function* attachJob({ callId, stdoutOffset, stderrOffset, owns }, { signal }) {
+      const job = await getJob(jobs, callId);
+      const from = { stdout: Number(stdoutOffset), stderr: Number(stderrOffset) };
+      for await (const answer of answerOfJob(job, { from, signal, owns })) yield { answer };
+    },
+    endJob: async ({ callId, reason }) => {
+      const job = await getJob(jobs, callId);
+      const why = reason ? fromWireFault(reason) : new Fault("CANCELLED", "the job was ended");
+      await job.end(why);
+      return {};
+    },
+  };
 }
 
 async function* callTool(
@@ -135,7 +176,7 @@ async function* callTool(
   parts: CallParts,
 ): AsyncGenerator<ToolPart> {
   const { found, run } = admitCall(given, context, parts);
-  if (parts.once !== (found.tool.callClass === "at_most_once")) {
+  if (!fitsClass(found.tool, parts.as)) {
     throw new Fault(
       "INVALID_ARGUMENT",
       `${found.tool.name} was called as a tool of another class than ${found.tool.callClass}`,
@@ -173,6 +214,8 @@ function admitCall(
       workspace: chooseWorkspace(values, given?.workspace ?? "", parts.workspaces()),
       arguments: values,
       approvalId: given?.approvalId ?? "",
+      sessionId: given?.sessionId ?? "",
+      agent: given?.agent ?? "",
       context,
     },
   };

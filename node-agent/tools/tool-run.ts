@@ -10,6 +10,10 @@ export interface ToolRun {
   readonly arguments: JsonObject;
   /** The approval that the gateway names; empty: nobody was asked. */
   readonly approvalId: string;
+  /** The session that calls, for people on this machine; empty: an operator. */
+  readonly sessionId: string;
+  /** The agent of the session. */
+  readonly agent: string;
   readonly context: CallContext;
 }
 

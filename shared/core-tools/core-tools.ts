@@ -83,7 +83,7 @@ export const coreTools: readonly CoreTool[] = [
       ["command"],
     ),
     effect: "execute",
-    callClass: "at_most_once",
+    callClass: "job",
   },
   {
     name: "list",

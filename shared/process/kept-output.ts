@@ -64,6 +64,7 @@ export class OutputKeeper {
 
   #keepTail(bytes: Uint8Array): void {
     const size = this.#limits.tailBytes;
+    if (size === 0) return;
     this.#ring ??= Buffer.allocUnsafe(size);
     const last = bytes.byteLength > size ? bytes.subarray(bytes.byteLength - size) : bytes;
     // What was skipped moves the ring on as if it had been written.

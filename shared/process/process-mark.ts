@@ -9,7 +9,12 @@ export interface ProcessMark {
 
 /** The mark of this process. */
 export function ownProcessMark(): ProcessMark {
-  return { pid: process.pid, began: beginningOf(process.pid) };
+  return processMark(process.pid);
+}
+
+/** The mark of a process that runs. */
+export function processMark(pid: number): ProcessMark {
+  return { pid, began: beginningOf(pid) };
 }
 
 /** Whether the very process still runs; a later one with the same id is another. */

@@ -4,7 +4,7 @@ import type { Clock } from "../lifetime/clock.ts";
 
 /** What a tree of processes is known by. */
 export interface TreeRoot {
-  /** The first process: leader of a session and a group of its own. */
+  /** The first process: leader of a session and a group of its own; 0 when only the marker is known for sure. */
   readonly pid: number;
   /** Stands in the environment of all its descendants, also of those that left session and group: `NAME=value`. */
   readonly marker: string;
@@ -56,11 +56,12 @@ export async function endTree(root: TreeRoot, options: EndTreeOptions): Promise<
 
 /** The living processes of a tree. */
 export function findTree(root: TreeRoot, scope: TreeScope): readonly number[] {
-  if (platform !== "linux") return isGroupAlive(root.pid) ? [root.pid] : [];
+  const isKnown = root.pid > 0;
+  if (platform !== "linux") return isKnown && isGroupAlive(root.pid) ? [root.pid] : [];
   const rows = readProcesses();
-  const inTree = new Set<number>([root.pid]);
+  const inTree = new Set<number>(isKnown ? [root.pid] : []);
   for (const row of rows) {
-    if (row.session === root.pid || row.group === root.pid) inTree.add(row.pid);
+    if (isKnown && (row.session === root.pid || row.group === root.pid)) inTree.add(row.pid);
     else if (scope === "all" && hasMarker(row.pid, root.marker)) inTree.add(row.pid);
   }
   if (scope === "all") addDescendants(rows, inTree);
@@ -79,7 +80,7 @@ function addDescendants(rows: readonly ProcessRow[], inTree: Set<number>): void 
 }
 
 function signalAll(root: TreeRoot, scope: TreeScope, signal: "SIGTERM" | "SIGKILL"): void {
-  sendSignal(-root.pid, signal);
+  if (root.pid > 0) sendSignal(-root.pid, signal);
   for (const pid of findTree(root, scope)) sendSignal(pid, signal);
 }
 

@@ -1,5 +1,7 @@
+import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { execa } from "execa";
+import { once } from "node:events";
+import type { Readable, Writable } from "node:stream";
 import { faultFromErrno } from "../fault/fault-from-errno.ts";
 import { Fault } from "../fault/fault.ts";
 import { systemClock, type Clock } from "../lifetime/clock.ts";
@@ -30,6 +32,10 @@ export interface RunOptions {
   readonly onOutput?: (stream: OutputStream, chunk: Uint8Array) => void | Promise<void>;
   /** What of each stream is kept; 64 KiB of its beginning and 192 KiB of its end by default. */
   readonly keep?: KeptLimits;
+  /** Stands in the environment of the command and of all that it starts: `NAME=value`; random by default. */
+  readonly marker?: string;
+  /** It runs, as this process: leader of a session and a group of its own. */
+  readonly onStarted?: (pid: number) => void;
   readonly clock?: Clock;
 }
 
@@ -47,7 +53,7 @@ export interface CommandResult {
   readonly unended: readonly number[];
 }
 
-type Child = ReturnType<typeof start>;
+type Child = ChildProcessByStdio<Writable | null, Readable, Readable>;
 
 const settings = { graceMs: 500, proofMs: 2_000, pipeMs: 250 };
 
@@ -58,14 +64,12 @@ const settings = { graceMs: 500, proofMs: 2_000, pipeMs: 250 };
  */
 export async function runCommand(command: Command, options: RunOptions): Promise<CommandResult> {
   options.signal?.throwIfAborted();
-  const marker = `FAIRLEAD_COMMAND=${randomUUID()}`;
-  const child = start(command, { ...options, marker });
-  // The library's own promise ends with the streams, which a grandchild may hold: only its failure to start is used.
-  const settled = child.then(
-    (result) => result,
-    (error: unknown) => error,
-  );
-  if (child.pid === undefined) throw await toSpawnFault(settled, command);
+  const marker = options.marker ?? `FAIRLEAD_COMMAND=${randomUUID()}`;
+  const child = startOrFail(command, { ...options, marker });
+  if (child.pid === undefined) throw toSpawnFault(await errorOf(child), command);
+  // Later errors of the process itself (a signal that cannot be sent) show in how it ends.
+  child.on("error", () => undefined);
+  options.onStarted?.(child.pid);
   return await followChild(child, { pid: child.pid, marker }, options);
 }
 
@@ -83,7 +87,7 @@ async function followChild(child: Child, root: TreeRoot, options: RunOptions): P
   ]);
   reads.catch(() => undefined);
   const exit = new Promise<{ code: number | null; signal: string | null }>((resolve) => {
-    child.nodeChildProcess.once("exit", (code, signal) => resolve({ code, signal }));
+    child.once("exit", (code, signal) => resolve({ code, signal }));
   });
   const cut = await waitForEnd(exit, { clock, options, reads });
   const scope: TreeScope = cut === "exited" ? "session" : "all";
@@ -194,32 +198,40 @@ interface StartOptions extends RunOptions {
   readonly marker: string;
 }
 
-// oxlint-disable-next-line typescript/explicit-module-boundary-types -- the library's own type, by inference
-function start(command: Command, options: StartOptions) {
-  const [file, ...args] = "argv" in command ? command.argv : (["/bin/sh", "-c", command.shell] as const);
-  const [name = "", value = ""] = options.marker.split("=");
-  return execa(file, args, {
-    cwd: options.cwd,
-    env: { ...options.env, [name]: value },
-    extendEnv: false,
-    preferLocal: false,
-    // A session and a group of its own: what it starts can be found and ended.
-    detached: true,
-    cleanup: false,
-    windowsHide: true,
-    buffer: false,
-    reject: false,
-    stripFinalNewline: false,
-    encoding: "buffer",
-    stdout: "pipe",
-    stderr: "pipe",
-    ...(options.stdin === undefined ? { stdin: "ignore" as const } : { input: options.stdin }),
-  });
+/** Some failures of a start are thrown, such as arguments that are too long; others come as an event. */
+function startOrFail(command: Command, options: StartOptions): Child {
+  try {
+    return start(command, options);
+  } catch (error) {
+    throw toSpawnFault(error, command);
+  }
 }
 
-async function toSpawnFault(settled: Promise<unknown>, command: Command): Promise<unknown> {
-  const outcome = await settled;
-  const cause: unknown = outcome instanceof Error ? (outcome.cause ?? outcome) : outcome;
+function start(command: Command, options: StartOptions): Child {
+  const [file, ...args] = "argv" in command ? command.argv : (["/bin/sh", "-c", command.shell] as const);
+  const [name = "", value = ""] = options.marker.split("=");
+  const child = spawn(file, args, {
+    cwd: options.cwd,
+    env: { ...options.env, [name]: value },
+    // A session and a group of its own: what it starts can be found and ended.
+    detached: true,
+    windowsHide: true,
+    stdio: [options.stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
+    // Both outputs are pipes, as asked for; the types only know it of literal lists.
+  }) as Child;
+  // A command that does not read all of its input closes the pipe.
+  child.stdin?.on("error", () => undefined);
+  child.stdin?.end(options.stdin);
+  return child;
+}
+
+/** Why a program could not be started, as its platform says. */
+async function errorOf(child: Child): Promise<unknown> {
+  const [error] = (await once(child, "error").catch((thrown: unknown) => [thrown])) as unknown[];
+  return error;
+}
+
+function toSpawnFault(cause: unknown, command: Command): unknown {
   const what =
     "argv" in command ? `the command ${JSON.stringify(command.argv[0].slice(0, 200))}` : "the shell";
   const fault = faultFromErrno(cause, what);

@@ -229,4 +229,36 @@ export const link = [
     id: "link.outside-window",
     says: "A node two versions off is refused with `VERSION_UNSUPPORTED`, both versions in `details` and a hint that says which side to upgrade, and `nodes ls` shows it with that reason.",
   },
+  {
+    id: "link.agent-restart-job",
+    says: "A `job` survives SIGKILL and restart of its node agent under the same process id, and its output and exit status reach the caller whole.",
+  },
+  {
+    id: "link.cut-job",
+    says: "A `job` goes on while its link is cut; after the reconnect its output continues from the next byte with none lost or doubled.",
+  },
+  {
+    id: "link.gateway-killed-job",
+    says: "A `job` started through a gateway that is then killed is re-attached by its id and offset once a gateway has the node again, with its output whole.",
+  },
+  {
+    id: "link.gateway-killed-at-most-once",
+    says: "The outcome of an `at_most_once` call whose gateway was killed after dispatch is answered by call id from the node's ledger after the restart, with no second run.",
+  },
+  {
+    id: "link.gateway-killed-idempotent",
+    says: "An `idempotent` call repeated after its gateway was killed and started again returns the same answer as an undisturbed call.",
+  },
+  {
+    id: "link.agent-restart-idempotent",
+    says: "An `idempotent` call that meets the restart or upgrade of its node agent is repeated and returns the same answer.",
+  },
+  {
+    id: "link.machine-lost",
+    says: "When a node's machine never comes back, its running calls end by their deadline: an `idempotent` one with `NODE_OFFLINE`, a `job` or `at_most_once` one with `OUTCOME_UNKNOWN`, the job with all output received so far.",
+  },
+  {
+    id: "link.outcome-asked-again",
+    says: "`OUTCOME_UNKNOWN` carries `details.callId`; asking with it gives the recorded outcome for 10 min after the call ended, and later `OUTCOME_UNKNOWN` again, never a new run.",
+  },
 ] as const;

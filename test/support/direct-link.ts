@@ -1,4 +1,5 @@
 import { create, type DescMethod, type DescService } from "@bufbuild/protobuf";
+import type { Standing } from "../../gateway/link/ask-ledger.ts";
 import type { LiveLink, Links, NodeFacts, Presence } from "../../gateway/link/links.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createQueue } from "../../shared/flow/queue.ts";
@@ -109,6 +110,15 @@ class InProcessLinks implements DirectLinks {
       timedOut: [],
       drain: undefined,
     };
+  }
+
+  /** Nothing is lost here that could be asked about. */
+  async standing(): Promise<Standing> {
+    return { kind: "unknown" };
+  }
+
+  endJob(): void {
+    // Nobody leaves a job behind without a wire.
   }
 
   async end(nodeId: string): Promise<void> {

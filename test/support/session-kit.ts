@@ -16,6 +16,7 @@ import type { CallHooks } from "../../gateway/tools/call-hooks.ts";
 import { createToolCatalogue, type ToolCatalogue } from "../../gateway/tools/catalogue.ts";
 import { createTools, type Tools } from "../../gateway/tools/tools.ts";
 import { createFiles } from "../../node-agent/files/files.ts";
+import { openJobs } from "../../node-agent/jobs/jobs.ts";
 import { createPathJudge } from "../../node-agent/tools/check-call.ts";
 import { createCommandFolders } from "../../node-agent/tools/command-folder.ts";
 import type { ExecMode } from "../../node-agent/tools/exec-rules.ts";
@@ -177,10 +178,14 @@ async function addNode(options: KitNodeOptions, parts: NodeParts): Promise<KitNo
   const exports = parts.stack.use(await startExports([settings], { homeDir: home.path, limits }));
   const exec = { mode: options.exec ?? "full", allow: options.allow ?? [] };
   const files = createFiles(exports);
+  const jobs = parts.stack.use(
+    await openJobs({ dir: home.join("node", "jobs"), version: "0", clock: systemClock }),
+  );
+  parts.stack.defer(() => jobs.endAll(new Fault("CANCELLED", "the test has ended")));
   const tools = createNodeTools({
     files,
     workspaces: () => exports.list().map((one) => one.settings.name),
-    exec: { settings: () => exec, environment: process.env, openFolder: createCommandFolders(exports) },
+    exec: { settings: () => exec, environment: process.env, openFolder: createCommandFolders(exports), jobs },
     judgePath: createPathJudge(exports),
     publish: () => undefined,
   });

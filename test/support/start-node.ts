@@ -1,3 +1,4 @@
+import { endSupervisors } from "./end-supervisors.ts";
 import { type CliOptions, type CliResult, runCli } from "./run-cli.ts";
 import { type Program, type ProgramEnd, type SpawnOptions, spawnProgram } from "./spawn-program.ts";
 import { expectJson, type TestGateway } from "./start-gateway.ts";
@@ -76,6 +77,7 @@ export async function startNode(options: StartNodeOptions): Promise<TestNode> {
     ...(options.inviteArgs ?? []),
   ]);
   let program = spawnProgram(joinArgs(options), { ...spawnOptions, stdin: code });
+  stack.defer(() => endSupervisors(folder));
   stack.defer(() => program[Symbol.asyncDispose]());
   const { nodeId } = await waitUntilReady(program);
   const cli = (args: readonly string[], more: Partial<CliOptions> = {}): Promise<CliResult> =>

@@ -1,47 +1,52 @@
+import { randomBytes } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, expect } from "vitest";
 import { memberOf } from "../../support/cli-fault.ts";
-import { type GatewayBehindProxy, startGatewayBehindProxy } from "../../support/gateway-behind-proxy.ts";
+import {
+  countedErrors,
+  countedLines,
+  countingLine,
+  startNodeBehindProxy,
+  type NodeBehindProxy,
+} from "../../support/node-behind-proxy.ts";
 import { proves } from "../../support/proves.ts";
-import { type Program, spawnProgram } from "../../support/spawn-program.ts";
-import { startNode, type TestNode } from "../../support/start-node.ts";
-import { makeTempWorkspace, type TempWorkspace } from "../../support/temp-workspace.ts";
+import type { Program } from "../../support/spawn-program.ts";
+import { makeTempWorkspace } from "../../support/temp-workspace.ts";
 
 // The agent of a machine is killed in the middle of its calls and started again: what it knew is on its disk.
 const patience = { timeout: 120_000 };
 const slowly = { timeout: 60_000, interval: 50 };
-const mebi = 1024 * 1024;
+const kibi = 1024;
+const mebi = kibi * kibi;
+const lines = 300;
 
-let stack: AsyncDisposableStack;
-let kit: GatewayBehindProxy;
-let workspace: TempWorkspace;
-let node: TestNode;
+let kit: NodeBehindProxy;
 
 beforeAll(async () => {
-  stack = new AsyncDisposableStack();
-  kit = stack.use(await startGatewayBehindProxy());
-  workspace = stack.use(await makeTempWorkspace({ "MEMORY.md": "# Kept\n" }));
-  node = stack.use(
-    await startNode({
-      gateway: kit.gateway,
-      profile: "full",
-      exec: "full",
-      workspaces: { app: `${workspace.path}:rw` },
-    }),
-  );
+  kit = await startNodeBehindProxy();
 }, 120_000);
 
 afterAll(async () => {
-  await stack.disposeAsync();
+  await kit[Symbol.asyncDispose]();
 }, 60_000);
-
-function startCall(args: readonly string[]): Program {
-  return spawnProgram([...args, "--json"], { home: kit.gateway.home });
-}
 
 async function endOf(program: Program): Promise<{ exitCode: number | null; json: unknown }> {
   const { exitCode } = await program.ended;
   return { exitCode, json: JSON.parse(program.stdout()) as unknown };
+}
+
+function endedCalls(): number {
+  using ledger = new DatabaseSync(`${kit.node.home}/node/ledger.db`, { readOnly: true });
+  return ledger.prepare("SELECT * FROM calls WHERE ended_at IS NOT NULL").all().length;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 proves(
@@ -49,16 +54,14 @@ proves(
   "after SIGKILL a finished call is answered from the disk, a running one is unknown, and neither runs again",
   patience,
   async () => {
-    const { proxy } = kit;
+    const { proxy, node, workspace, start } = kit;
     // One that has ended on the node, and whose answer never comes through.
     proxy.swallow("up");
     const content = JSON.stringify({ path: "done.txt", content: "written once" });
-    await using finished = startCall(["tools", "call", "devbox__write", "--args", content]);
+    await using finished = start(["tools", "call", "devbox__write", "--args", content, "--json"]);
     await expect.poll(() => workspace.has("done.txt"), slowly).toBe(true);
-    // What stands in the ledger by then is looked at from outside: the file is there before its record has an end.
-    await expect
-      .poll(async () => (await ledgerRows()).filter((row) => row["ended_at"] !== null))
-      .toHaveLength(1);
+    // The file is there before its record has an end.
+    await expect.poll(endedCalls, slowly).toBe(1);
     await node.kill("SIGKILL");
     await workspace.write({ "done.txt": "changed since" });
     proxy.mend();
@@ -72,7 +75,7 @@ proves(
     await using tree = await makeTempWorkspace({ "one.bin": Buffer.alloc(32 * mebi, 1) });
     proxy.limit(8 * mebi);
     const before = proxy.counts.down.bytes;
-    await using running = startCall(["files", "put", tree.path, "devbox:/app/tree"]);
+    await using running = start(["files", "put", tree.path, "devbox:/app/tree", "--json"]);
     await expect.poll(() => proxy.counts.down.bytes - before, slowly).toBeGreaterThan(8 * mebi);
     await node.kill("SIGKILL");
     proxy.mend();
@@ -88,7 +91,55 @@ proves(
   },
 );
 
-async function ledgerRows(): Promise<readonly Record<string, unknown>[]> {
-  using home = new DatabaseSync(`${node.home}/node/ledger.db`, { readOnly: true });
-  return home.prepare("SELECT * FROM calls").all();
-}
+proves(
+  "link.agent-restart-job",
+  "a job survives SIGKILL and restart of its agent as the same process, and its caller gets all of it",
+  patience,
+  async () => {
+    const { node, workspace, exec } = kit;
+    await using call = exec(countingLine(lines, 7, 120));
+    await expect.poll(() => call.stdout(), slowly).toContain("line 20\n");
+    const pid = Number(await workspace.text("pid.txt"));
+    await node.kill("SIGKILL");
+    expect(isAlive(pid)).toBe(true);
+    await node.restart();
+    // Once more, as an upgrade does it: told to end, and started anew.
+    await expect.poll(() => call.stdout(), slowly).toContain("line 120\n");
+    expect(isAlive(pid)).toBe(true);
+    expect((await node.kill("SIGTERM")).exitCode).toBe(0);
+    expect(isAlive(pid)).toBe(true);
+    await node.restart();
+    await workspace.write({ go: "" });
+    const { exitCode } = await call.ended;
+    expect(exitCode).toBe(1);
+    expect(call.stdout()).toBe(countedLines("line", lines));
+    expect(countedErrors(call.stderr())).toBe(countedLines("err", lines));
+    expect(isAlive(pid)).toBe(false);
+  },
+);
+
+proves(
+  "link.agent-restart-idempotent",
+  "a read that meets the restart of its agent, by SIGKILL or by an upgrade, gives the same answer",
+  patience,
+  async () => {
+    const { proxy, node, workspace, start } = kit;
+    const text = randomBytes(kibi * 20).toString("hex");
+    await workspace.write({ "some.txt": `${text}\n` });
+    const args = JSON.stringify({ path: "some.txt" });
+    for (const signal of ["SIGKILL", "SIGTERM"] as const) {
+      // So slow that the agent's own time to finish calls is over before the answer is through.
+      proxy.limit(8 * kibi);
+      const before = proxy.counts.up.bytes;
+      await using read = start(["tools", "call", "devbox__read", "--args", args, "--json"]);
+      await expect.poll(() => proxy.counts.up.bytes - before, slowly).toBeGreaterThan(8 * kibi);
+      await node.kill(signal);
+      proxy.mend();
+      await node.restart();
+      expect(await endOf(read), signal).toMatchObject({
+        exitCode: 0,
+        json: { content: [{ type: "text", text: expect.stringContaining(text) }] },
+      });
+    }
+  },
+);

@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/sessions.proto.
  */
 export const file_fairlead_v1_sessions: GenFile = /*@__PURE__*/
-  fileDesc("ChpmYWlybGVhZC92MS9zZXNzaW9ucy5wcm90bxILZmFpcmxlYWQudjEingEKB1Nlc3Npb24SCgoCaWQYASABKAkSDQoFYWdlbnQYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIQCghzaW5jZV9tcxgGIAEoAxIQCghzbmFwc2hvdBgHIAEoCRIPCgdzdXJmYWNlGAggASgJEhEKCW9wZW5lZF9tcxgJIAEoAyI3ChNTZXNzaW9uc09wZW5SZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCSI9ChRTZXNzaW9uc09wZW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiIiChNTZXNzaW9uc0xpc3RSZXF1ZXN0EgsKA2FsbBgBIAEoCCI+ChRTZXNzaW9uc0xpc3RSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULmZhaXJsZWFkLnYxLlNlc3Npb24iJQoSU2Vzc2lvbnNHZXRSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiPAoTU2Vzc2lvbnNHZXRSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiInChRTZXNzaW9uc0Nsb3NlUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIj4KFVNlc3Npb25zQ2xvc2VSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiLdAQoEVG9vbBIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAQgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgFIAEoCRINCgVvd25lchgGIAEoCRIMCgRub2RlGAcgASgJEg4KBmVmZmVjdBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIMCgRydWxlGAogASgJEg4KBnJlYXNvbhgLIAEoCRISCgpjYWxsX2NsYXNzGAwgASgJIjwKGFNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB3JlbW92ZWQYAiABKAgiTgoZU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRIgCgV0b29scxgBIAMoCzIRLmZhaXJsZWFkLnYxLlRvb2wSDwoHc3VyZmFjZRgCIAEoCSKjAQoXU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJEioKCWFyZ3VtZW50cxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLZGVhZGxpbmVfbXMYBCABKAQSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg8KB25vX3dhaXQYBiABKAgiaQoYU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlEg8KB2NhbGxfaWQYASABKAkSJwoGYW5zd2VyGAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlchITCgthcHByb3ZhbF9pZBgDIAEoCSI7ChpTZXNzaW9uc0V4cGxhaW5Ub29sUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkigQEKG1Nlc3Npb25zRXhwbGFpblRvb2xSZXNwb25zZRIMCgRuYW1lGAEgASgJEiYKBnN0YXRlcxgCIAMoCzIWLmZhaXJsZWFkLnYxLlRvb2xTdGF0ZRIOCgZmYWlsZWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgwKBGhpbnQYBSABKAkiOwoJVG9vbFN0YXRlEg0KBXN0YXRlGAEgASgJEg0KBWhvbGRzGAIgASgJEhAKCGV2aWRlbmNlGAMgASgJItMBCgVTa2lsbBIMCgRuYW1lGAEgASgJEhMKC2Rlc2NyaXB0aW9uGAIgASgJEg0KBW93bmVyGAMgASgJEhEKCXdvcmtzcGFjZRgEIAEoCRIOCgZmb2xkZXIYBSABKAkSDQoFc3RhdGUYBiABKAkSKQoHcmVhc29ucxgHIAMoCzIYLmZhaXJsZWFkLnYxLlNraWxsUmVhc29uEg4KBmRpZ2VzdBgIIAEoCRIQCghsb2NhdGlvbhgJIAEoCRIZChFmcm9udF9tYXR0ZXJfanNvbhgKIAEoCSJWCgtTa2lsbFJlYXNvbhIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSDAoEaGludBgDIAEoCRIMCgRwYXRoGAQgASgJEgwKBGxpbmUYBSABKA0iLAoZU2Vzc2lvbnNMaXN0U2tpbGxzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIlIKGlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlEiIKBnNraWxscxgBIAMoCzISLmZhaXJsZWFkLnYxLlNraWxsEhAKCHNuYXBzaG90GAIgASgJIkcKGFNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEcGF0aBgDIAEoCSJOChlTZXNzaW9uc1JlYWRTa2lsbFJlc3BvbnNlEhIKCnNpemVfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJEg0KBWNodW5rGAMgASgMIj4KHVNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSJHCh5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2USJQoFZmlsZXMYASADKAsyFi5mYWlybGVhZC52MS5Ta2lsbEZpbGUiPQoJU2tpbGxGaWxlEgwKBHBhdGgYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBIOCgZkaWdlc3QYAyABKAkihAEKG1Nlc3Npb25zU2VhcmNoTWVtb3J5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBXF1ZXJ5GAIgASgJEhEKCXdvcmtzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoDRISCgp3YWl0X2ZyZXNoGAUgASgIEg8KB3dhaXRfbXMYBiABKA0idwocU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZRIkCgRoaXRzGAEgAygLMhYuZmFpcmxlYWQudjEuTWVtb3J5SGl0EjEKCndvcmtzcGFjZXMYAiADKAsyHS5mYWlybGVhZC52MS5NZW1vcnlJbmRleFN0YXRlIo4BCglNZW1vcnlIaXQSDAoEbm9kZRgBIAEoCRIRCgl3b3Jrc3BhY2UYAiABKAkSDAoEcGF0aBgDIAEoCRISCgpmaXJzdF9saW5lGAQgASgNEhEKCWxhc3RfbGluZRgFIAEoDRIOCgZkaWdlc3QYBiABKAkSDQoFc2NvcmUYByABKAESDAoEdGV4dBgIIAEoCSK3AQoQTWVtb3J5SW5kZXhTdGF0ZRIRCgl3b3Jrc3BhY2UYASABKAkSDQoFZnJlc2gYAiABKAgSEwoLdmVyaWZpZWRfbXMYAyABKAMSDwoHcGVuZGluZxgEIAEoDRINCgVmaWxlcxgFIAEoDRIOCgZjaHVua3MYBiABKA0SDgoGcmVhc29uGAcgASgJEiwKCHByb2JsZW1zGAggAygLMhouZmFpcmxlYWQudjEuTWVtb3J5UHJvYmxlbSJACg1NZW1vcnlQcm9ibGVtEgwKBHBhdGgYASABKAkSIQoFZmF1bHQYAiABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKWAQoYU2Vzc2lvbnNHZXRNZW1vcnlSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSEQoJd29ya3NwYWNlGAIgASgJEgwKBHBhdGgYAyABKAkSEQoEZnJvbRgEIAEoDUgAiAEBEhIKBWxpbmVzGAUgASgNSAGIAQESDgoGZGlnZXN0GAYgASgJQgcKBV9mcm9tQggKBl9saW5lcyK6AQoZU2Vzc2lvbnNHZXRNZW1vcnlSZXNwb25zZRIMCgR0ZXh0GAEgASgJEhIKCmZpcnN0X2xpbmUYAiABKA0SEQoJbGFzdF9saW5lGAMgASgNEhMKC3RvdGFsX2xpbmVzGAQgASgNEhEKCXRydW5jYXRlZBgFIAEoCBIOCgZkaWdlc3QYBiABKAkSDwoHY2hhbmdlZBgHIAEoCBIRCgl3b3Jrc3BhY2UYCCABKAkSDAoEcGF0aBgJIAEoCSIzCh5TZXNzaW9uc0dldE1lbW9yeVN0YXR1c1JlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJIlQKH1Nlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2USMQoKd29ya3NwYWNlcxgBIAMoCzIdLmZhaXJsZWFkLnYxLk1lbW9yeUluZGV4U3RhdGUiJwoUU2Vzc2lvbnNXYXRjaFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCSJ5ChVTZXNzaW9uc1dhdGNoUmVzcG9uc2USDAoEa2luZBgBIAEoCRIOCgZkaWdlc3QYAiABKAkSDQoFc3RhdGUYAyABKAkSDgoGcmVhc29uGAQgASgJEhAKCHNpbmNlX21zGAUgASgDEhEKCW5leHRfc3RlcBgGIAEoCTKACgoIU2Vzc2lvbnMSSwoET3BlbhIgLmZhaXJsZWFkLnYxLlNlc3Npb25zT3BlblJlcXVlc3QaIS5mYWlybGVhZC52MS5TZXNzaW9uc09wZW5SZXNwb25zZRJLCgRMaXN0EiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0UmVxdWVzdBohLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFJlc3BvbnNlEkgKA0dldBIfLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0UmVxdWVzdBogLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0UmVzcG9uc2USTgoFQ2xvc2USIS5mYWlybGVhZC52MS5TZXNzaW9uc0Nsb3NlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2xvc2VSZXNwb25zZRJaCglMaXN0VG9vbHMSJS5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RUb29sc1JlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RUb29sc1Jlc3BvbnNlElkKCENhbGxUb29sEiQuZmFpcmxlYWQudjEuU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QaJS5mYWlybGVhZC52MS5TZXNzaW9uc0NhbGxUb29sUmVzcG9uc2UwARJgCgtFeHBsYWluVG9vbBInLmZhaXJsZWFkLnYxLlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0GiguZmFpcmxlYWQudjEuU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlEl0KCkxpc3RTa2lsbHMSJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0GicuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxzUmVzcG9uc2USXAoJUmVhZFNraWxsEiUuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXF1ZXN0GiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXNwb25zZTABEmkKDkxpc3RTa2lsbEZpbGVzEiouZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1JlcXVlc3QaKy5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2USYwoMU2VhcmNoTWVtb3J5EiguZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXF1ZXN0GikuZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZRJaCglHZXRNZW1vcnkSJS5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlc3BvbnNlEmwKD0dldE1lbW9yeVN0YXR1cxIrLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVxdWVzdBosLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2USUAoFV2F0Y2gSIS5mYWlybGVhZC52MS5TZXNzaW9uc1dhdGNoUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zV2F0Y2hSZXNwb25zZTABYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_tools, file_google_protobuf_struct]);
+  fileDesc("ChpmYWlybGVhZC92MS9zZXNzaW9ucy5wcm90bxILZmFpcmxlYWQudjEingEKB1Nlc3Npb24SCgoCaWQYASABKAkSDQoFYWdlbnQYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIQCghzaW5jZV9tcxgGIAEoAxIQCghzbmFwc2hvdBgHIAEoCRIPCgdzdXJmYWNlGAggASgJEhEKCW9wZW5lZF9tcxgJIAEoAyI3ChNTZXNzaW9uc09wZW5SZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCSI9ChRTZXNzaW9uc09wZW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiIiChNTZXNzaW9uc0xpc3RSZXF1ZXN0EgsKA2FsbBgBIAEoCCI+ChRTZXNzaW9uc0xpc3RSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULmZhaXJsZWFkLnYxLlNlc3Npb24iJQoSU2Vzc2lvbnNHZXRSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiPAoTU2Vzc2lvbnNHZXRSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiInChRTZXNzaW9uc0Nsb3NlUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIj4KFVNlc3Npb25zQ2xvc2VSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiLdAQoEVG9vbBIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAQgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgFIAEoCRINCgVvd25lchgGIAEoCRIMCgRub2RlGAcgASgJEg4KBmVmZmVjdBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIMCgRydWxlGAogASgJEg4KBnJlYXNvbhgLIAEoCRISCgpjYWxsX2NsYXNzGAwgASgJIjwKGFNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB3JlbW92ZWQYAiABKAgiTgoZU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRIgCgV0b29scxgBIAMoCzIRLmZhaXJsZWFkLnYxLlRvb2wSDwoHc3VyZmFjZRgCIAEoCSKjAQoXU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJEioKCWFyZ3VtZW50cxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLZGVhZGxpbmVfbXMYBCABKAQSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg8KB25vX3dhaXQYBiABKAgiaQoYU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlEg8KB2NhbGxfaWQYASABKAkSJwoGYW5zd2VyGAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlchITCgthcHByb3ZhbF9pZBgDIAEoCSKJAQoZU2Vzc2lvbnNHZXRPdXRjb21lUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHY2FsbF9pZBgDIAEoCRIOCgZmb2xsb3cYBCABKAgSFQoNc3Rkb3V0X29mZnNldBgFIAEoBBIVCg1zdGRlcnJfb2Zmc2V0GAYgASgEInkKGlNlc3Npb25zR2V0T3V0Y29tZVJlc3BvbnNlEg0KBXN0YXRlGAEgASgJEicKBmFuc3dlchgCIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXISEwoLYW5zd2VyX2pzb24YAyABKAkSDgoGbWV0aG9kGAQgASgJIjsKGlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSKBAQobU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlEgwKBG5hbWUYASABKAkSJgoGc3RhdGVzGAIgAygLMhYuZmFpcmxlYWQudjEuVG9vbFN0YXRlEg4KBmZhaWxlZBgDIAEoCRIOCgZyZWFzb24YBCABKAkSDAoEaGludBgFIAEoCSI7CglUb29sU3RhdGUSDQoFc3RhdGUYASABKAkSDQoFaG9sZHMYAiABKAkSEAoIZXZpZGVuY2UYAyABKAki0wEKBVNraWxsEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSDQoFb3duZXIYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg4KBmZvbGRlchgFIAEoCRINCgVzdGF0ZRgGIAEoCRIpCgdyZWFzb25zGAcgAygLMhguZmFpcmxlYWQudjEuU2tpbGxSZWFzb24SDgoGZGlnZXN0GAggASgJEhAKCGxvY2F0aW9uGAkgASgJEhkKEWZyb250X21hdHRlcl9qc29uGAogASgJIlYKC1NraWxsUmVhc29uEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIMCgRoaW50GAMgASgJEgwKBHBhdGgYBCABKAkSDAoEbGluZRgFIAEoDSIsChlTZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiUgoaU2Vzc2lvbnNMaXN0U2tpbGxzUmVzcG9uc2USIgoGc2tpbGxzGAEgAygLMhIuZmFpcmxlYWQudjEuU2tpbGwSEAoIc25hcHNob3QYAiABKAkiRwoYU2Vzc2lvbnNSZWFkU2tpbGxSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCRIMCgRwYXRoGAMgASgJIk4KGVNlc3Npb25zUmVhZFNraWxsUmVzcG9uc2USEgoKc2l6ZV9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkSDQoFY2h1bmsYAyABKAwiPgodU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1JlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJIkcKHlNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXNwb25zZRIlCgVmaWxlcxgBIAMoCzIWLmZhaXJsZWFkLnYxLlNraWxsRmlsZSI9CglTa2lsbEZpbGUSDAoEcGF0aBgBIAEoCRISCgpzaXplX2J5dGVzGAIgASgEEg4KBmRpZ2VzdBgDIAEoCSKEAQobU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFcXVlcnkYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBWxpbWl0GAQgASgNEhIKCndhaXRfZnJlc2gYBSABKAgSDwoHd2FpdF9tcxgGIAEoDSJ3ChxTZXNzaW9uc1NlYXJjaE1lbW9yeVJlc3BvbnNlEiQKBGhpdHMYASADKAsyFi5mYWlybGVhZC52MS5NZW1vcnlIaXQSMQoKd29ya3NwYWNlcxgCIAMoCzIdLmZhaXJsZWFkLnYxLk1lbW9yeUluZGV4U3RhdGUijgEKCU1lbW9yeUhpdBIMCgRub2RlGAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCRIMCgRwYXRoGAMgASgJEhIKCmZpcnN0X2xpbmUYBCABKA0SEQoJbGFzdF9saW5lGAUgASgNEg4KBmRpZ2VzdBgGIAEoCRINCgVzY29yZRgHIAEoARIMCgR0ZXh0GAggASgJIrcBChBNZW1vcnlJbmRleFN0YXRlEhEKCXdvcmtzcGFjZRgBIAEoCRINCgVmcmVzaBgCIAEoCBITCgt2ZXJpZmllZF9tcxgDIAEoAxIPCgdwZW5kaW5nGAQgASgNEg0KBWZpbGVzGAUgASgNEg4KBmNodW5rcxgGIAEoDRIOCgZyZWFzb24YByABKAkSLAoIcHJvYmxlbXMYCCADKAsyGi5mYWlybGVhZC52MS5NZW1vcnlQcm9ibGVtIkAKDU1lbW9yeVByb2JsZW0SDAoEcGF0aBgBIAEoCRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0IpYBChhTZXNzaW9uc0dldE1lbW9yeVJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIRCgl3b3Jrc3BhY2UYAiABKAkSDAoEcGF0aBgDIAEoCRIRCgRmcm9tGAQgASgNSACIAQESEgoFbGluZXMYBSABKA1IAYgBARIOCgZkaWdlc3QYBiABKAlCBwoFX2Zyb21CCAoGX2xpbmVzIroBChlTZXNzaW9uc0dldE1lbW9yeVJlc3BvbnNlEgwKBHRleHQYASABKAkSEgoKZmlyc3RfbGluZRgCIAEoDRIRCglsYXN0X2xpbmUYAyABKA0SEwoLdG90YWxfbGluZXMYBCABKA0SEQoJdHJ1bmNhdGVkGAUgASgIEg4KBmRpZ2VzdBgGIAEoCRIPCgdjaGFuZ2VkGAcgASgIEhEKCXdvcmtzcGFjZRgIIAEoCRIMCgRwYXRoGAkgASgJIjMKHlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkiVAofU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXNwb25zZRIxCgp3b3Jrc3BhY2VzGAEgAygLMh0uZmFpcmxlYWQudjEuTWVtb3J5SW5kZXhTdGF0ZSInChRTZXNzaW9uc1dhdGNoUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJInkKFVNlc3Npb25zV2F0Y2hSZXNwb25zZRIMCgRraW5kGAEgASgJEg4KBmRpZ2VzdBgCIAEoCRINCgVzdGF0ZRgDIAEoCRIOCgZyZWFzb24YBCABKAkSEAoIc2luY2VfbXMYBSABKAMSEQoJbmV4dF9zdGVwGAYgASgJMuEKCghTZXNzaW9ucxJLCgRPcGVuEiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNPcGVuUmVxdWVzdBohLmZhaXJsZWFkLnYxLlNlc3Npb25zT3BlblJlc3BvbnNlEksKBExpc3QSIC5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RSZXF1ZXN0GiEuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0UmVzcG9uc2USSAoDR2V0Eh8uZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRSZXNwb25zZRJOCgVDbG9zZRIhLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2xvc2VSZXF1ZXN0GiIuZmFpcmxlYWQudjEuU2Vzc2lvbnNDbG9zZVJlc3BvbnNlEloKCUxpc3RUb29scxIlLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBomLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFRvb2xzUmVzcG9uc2USWQoIQ2FsbFRvb2wSJC5mYWlybGVhZC52MS5TZXNzaW9uc0NhbGxUb29sUmVxdWVzdBolLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2FsbFRvb2xSZXNwb25zZTABEl8KCkdldE91dGNvbWUSJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE91dGNvbWVSZXF1ZXN0GicuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRPdXRjb21lUmVzcG9uc2UwARJgCgtFeHBsYWluVG9vbBInLmZhaXJsZWFkLnYxLlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0GiguZmFpcmxlYWQudjEuU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlEl0KCkxpc3RTa2lsbHMSJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0GicuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxzUmVzcG9uc2USXAoJUmVhZFNraWxsEiUuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXF1ZXN0GiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXNwb25zZTABEmkKDkxpc3RTa2lsbEZpbGVzEiouZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1JlcXVlc3QaKy5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2USYwoMU2VhcmNoTWVtb3J5EiguZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXF1ZXN0GikuZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZRJaCglHZXRNZW1vcnkSJS5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlc3BvbnNlEmwKD0dldE1lbW9yeVN0YXR1cxIrLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVxdWVzdBosLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2USUAoFV2F0Y2gSIS5mYWlybGVhZC52MS5TZXNzaW9uc1dhdGNoUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zV2F0Y2hSZXNwb25zZTABYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_tools, file_google_protobuf_struct]);
 
 /**
  * A session.
@@ -517,6 +517,104 @@ export const SessionsCallToolResponseSchema: GenMessage<SessionsCallToolResponse
   messageDesc(file_fairlead_v1_sessions, 13);
 
 /**
+ * Which call.
+ *
+ * @generated from message fairlead.v1.SessionsGetOutcomeRequest
+ */
+export type SessionsGetOutcomeRequest = Message<"fairlead.v1.SessionsGetOutcomeRequest"> & {
+  /**
+   * The session; empty: as the operator.
+   *
+   * @generated from field: string session = 1;
+   */
+  session: string;
+
+  /**
+   * The node that ran it: alias, id, or a prefix of the id; empty: that of the session's workspace.
+   *
+   * @generated from field: string node = 2;
+   */
+  node: string;
+
+  /**
+   * The call's id.
+   *
+   * @generated from field: string call_id = 3;
+   */
+  callId: string;
+
+  /**
+   * Wait for the end of a call that runs; of a job comes the output that is missing, as it comes.
+   *
+   * @generated from field: bool follow = 4;
+   */
+  follow: boolean;
+
+  /**
+   * Bytes of standard output that the caller has.
+   *
+   * @generated from field: uint64 stdout_offset = 5;
+   */
+  stdoutOffset: bigint;
+
+  /**
+   * Bytes of standard error that the caller has.
+   *
+   * @generated from field: uint64 stderr_offset = 6;
+   */
+  stderrOffset: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.SessionsGetOutcomeRequest.
+ * Use `create(SessionsGetOutcomeRequestSchema)` to create a new message.
+ */
+export const SessionsGetOutcomeRequestSchema: GenMessage<SessionsGetOutcomeRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 14);
+
+/**
+ * How it stands.
+ *
+ * @generated from message fairlead.v1.SessionsGetOutcomeResponse
+ */
+export type SessionsGetOutcomeResponse = Message<"fairlead.v1.SessionsGetOutcomeResponse"> & {
+  /**
+   * `running` or `ended`; whenever that is known anew.
+   *
+   * @generated from field: string state = 1;
+   */
+  state: string;
+
+  /**
+   * A part of the answer of a tool.
+   *
+   * @generated from field: fairlead.v1.ToolAnswer answer = 2;
+   */
+  answer?: ToolAnswer | undefined;
+
+  /**
+   * A message of any other answer, as JSON text.
+   *
+   * @generated from field: string answer_json = 3;
+   */
+  answerJson: string;
+
+  /**
+   * The full name of the call's method; empty when the node's version does not say.
+   *
+   * @generated from field: string method = 4;
+   */
+  method: string;
+};
+
+/**
+ * Describes the message fairlead.v1.SessionsGetOutcomeResponse.
+ * Use `create(SessionsGetOutcomeResponseSchema)` to create a new message.
+ */
+export const SessionsGetOutcomeResponseSchema: GenMessage<SessionsGetOutcomeResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 15);
+
+/**
  * Which tool.
  *
  * @generated from message fairlead.v1.SessionsExplainToolRequest
@@ -542,7 +640,7 @@ export type SessionsExplainToolRequest = Message<"fairlead.v1.SessionsExplainToo
  * Use `create(SessionsExplainToolRequestSchema)` to create a new message.
  */
 export const SessionsExplainToolRequestSchema: GenMessage<SessionsExplainToolRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 14);
+  messageDesc(file_fairlead_v1_sessions, 16);
 
 /**
  * Why a tool can or cannot be called.
@@ -591,7 +689,7 @@ export type SessionsExplainToolResponse = Message<"fairlead.v1.SessionsExplainTo
  * Use `create(SessionsExplainToolResponseSchema)` to create a new message.
  */
 export const SessionsExplainToolResponseSchema: GenMessage<SessionsExplainToolResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 15);
+  messageDesc(file_fairlead_v1_sessions, 17);
 
 /**
  * One of the six states of a tool.
@@ -626,7 +724,7 @@ export type ToolState = Message<"fairlead.v1.ToolState"> & {
  * Use `create(ToolStateSchema)` to create a new message.
  */
 export const ToolStateSchema: GenMessage<ToolState> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 16);
+  messageDesc(file_fairlead_v1_sessions, 18);
 
 /**
  * A skill as a session sees it.
@@ -710,7 +808,7 @@ export type Skill = Message<"fairlead.v1.Skill"> & {
  * Use `create(SkillSchema)` to create a new message.
  */
 export const SkillSchema: GenMessage<Skill> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 17);
+  messageDesc(file_fairlead_v1_sessions, 19);
 
 /**
  * Why a skill is not eligible.
@@ -759,7 +857,7 @@ export type SkillReason = Message<"fairlead.v1.SkillReason"> & {
  * Use `create(SkillReasonSchema)` to create a new message.
  */
 export const SkillReasonSchema: GenMessage<SkillReason> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 18);
+  messageDesc(file_fairlead_v1_sessions, 20);
 
 /**
  * Which skills.
@@ -780,7 +878,7 @@ export type SessionsListSkillsRequest = Message<"fairlead.v1.SessionsListSkillsR
  * Use `create(SessionsListSkillsRequestSchema)` to create a new message.
  */
 export const SessionsListSkillsRequestSchema: GenMessage<SessionsListSkillsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 19);
+  messageDesc(file_fairlead_v1_sessions, 21);
 
 /**
  * Skills.
@@ -808,7 +906,7 @@ export type SessionsListSkillsResponse = Message<"fairlead.v1.SessionsListSkills
  * Use `create(SessionsListSkillsResponseSchema)` to create a new message.
  */
 export const SessionsListSkillsResponseSchema: GenMessage<SessionsListSkillsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 20);
+  messageDesc(file_fairlead_v1_sessions, 22);
 
 /**
  * Which file of a skill.
@@ -843,7 +941,7 @@ export type SessionsReadSkillRequest = Message<"fairlead.v1.SessionsReadSkillReq
  * Use `create(SessionsReadSkillRequestSchema)` to create a new message.
  */
 export const SessionsReadSkillRequestSchema: GenMessage<SessionsReadSkillRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 21);
+  messageDesc(file_fairlead_v1_sessions, 23);
 
 /**
  * A part of a skill's file.
@@ -878,7 +976,7 @@ export type SessionsReadSkillResponse = Message<"fairlead.v1.SessionsReadSkillRe
  * Use `create(SessionsReadSkillResponseSchema)` to create a new message.
  */
 export const SessionsReadSkillResponseSchema: GenMessage<SessionsReadSkillResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 22);
+  messageDesc(file_fairlead_v1_sessions, 24);
 
 /**
  * Which skill's files.
@@ -906,7 +1004,7 @@ export type SessionsListSkillFilesRequest = Message<"fairlead.v1.SessionsListSki
  * Use `create(SessionsListSkillFilesRequestSchema)` to create a new message.
  */
 export const SessionsListSkillFilesRequestSchema: GenMessage<SessionsListSkillFilesRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 23);
+  messageDesc(file_fairlead_v1_sessions, 25);
 
 /**
  * The files.
@@ -927,7 +1025,7 @@ export type SessionsListSkillFilesResponse = Message<"fairlead.v1.SessionsListSk
  * Use `create(SessionsListSkillFilesResponseSchema)` to create a new message.
  */
 export const SessionsListSkillFilesResponseSchema: GenMessage<SessionsListSkillFilesResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 24);
+  messageDesc(file_fairlead_v1_sessions, 26);
 
 /**
  * A file of a skill.
@@ -962,7 +1060,7 @@ export type SkillFile = Message<"fairlead.v1.SkillFile"> & {
  * Use `create(SkillFileSchema)` to create a new message.
  */
 export const SkillFileSchema: GenMessage<SkillFile> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 25);
+  messageDesc(file_fairlead_v1_sessions, 27);
 
 /**
  * What to search.
@@ -1019,7 +1117,7 @@ export type SessionsSearchMemoryRequest = Message<"fairlead.v1.SessionsSearchMem
  * Use `create(SessionsSearchMemoryRequestSchema)` to create a new message.
  */
 export const SessionsSearchMemoryRequestSchema: GenMessage<SessionsSearchMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 26);
+  messageDesc(file_fairlead_v1_sessions, 28);
 
 /**
  * What was found.
@@ -1047,7 +1145,7 @@ export type SessionsSearchMemoryResponse = Message<"fairlead.v1.SessionsSearchMe
  * Use `create(SessionsSearchMemoryResponseSchema)` to create a new message.
  */
 export const SessionsSearchMemoryResponseSchema: GenMessage<SessionsSearchMemoryResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 27);
+  messageDesc(file_fairlead_v1_sessions, 29);
 
 /**
  * A passage.
@@ -1117,7 +1215,7 @@ export type MemoryHit = Message<"fairlead.v1.MemoryHit"> & {
  * Use `create(MemoryHitSchema)` to create a new message.
  */
 export const MemoryHitSchema: GenMessage<MemoryHit> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 28);
+  messageDesc(file_fairlead_v1_sessions, 30);
 
 /**
  * The state of one index.
@@ -1187,7 +1285,7 @@ export type MemoryIndexState = Message<"fairlead.v1.MemoryIndexState"> & {
  * Use `create(MemoryIndexStateSchema)` to create a new message.
  */
 export const MemoryIndexStateSchema: GenMessage<MemoryIndexState> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 29);
+  messageDesc(file_fairlead_v1_sessions, 31);
 
 /**
  * A memory file that could not be indexed.
@@ -1215,7 +1313,7 @@ export type MemoryProblem = Message<"fairlead.v1.MemoryProblem"> & {
  * Use `create(MemoryProblemSchema)` to create a new message.
  */
 export const MemoryProblemSchema: GenMessage<MemoryProblem> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 30);
+  messageDesc(file_fairlead_v1_sessions, 32);
 
 /**
  * Which lines.
@@ -1271,7 +1369,7 @@ export type SessionsGetMemoryRequest = Message<"fairlead.v1.SessionsGetMemoryReq
  * Use `create(SessionsGetMemoryRequestSchema)` to create a new message.
  */
 export const SessionsGetMemoryRequestSchema: GenMessage<SessionsGetMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 31);
+  messageDesc(file_fairlead_v1_sessions, 33);
 
 /**
  * The lines.
@@ -1348,7 +1446,7 @@ export type SessionsGetMemoryResponse = Message<"fairlead.v1.SessionsGetMemoryRe
  * Use `create(SessionsGetMemoryResponseSchema)` to create a new message.
  */
 export const SessionsGetMemoryResponseSchema: GenMessage<SessionsGetMemoryResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 32);
+  messageDesc(file_fairlead_v1_sessions, 34);
 
 /**
  * Asks for the state of the indexes.
@@ -1369,7 +1467,7 @@ export type SessionsGetMemoryStatusRequest = Message<"fairlead.v1.SessionsGetMem
  * Use `create(SessionsGetMemoryStatusRequestSchema)` to create a new message.
  */
 export const SessionsGetMemoryStatusRequestSchema: GenMessage<SessionsGetMemoryStatusRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 33);
+  messageDesc(file_fairlead_v1_sessions, 35);
 
 /**
  * The state of the indexes.
@@ -1390,7 +1488,7 @@ export type SessionsGetMemoryStatusResponse = Message<"fairlead.v1.SessionsGetMe
  * Use `create(SessionsGetMemoryStatusResponseSchema)` to create a new message.
  */
 export const SessionsGetMemoryStatusResponseSchema: GenMessage<SessionsGetMemoryStatusResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 34);
+  messageDesc(file_fairlead_v1_sessions, 36);
 
 /**
  * Which session to watch.
@@ -1411,7 +1509,7 @@ export type SessionsWatchRequest = Message<"fairlead.v1.SessionsWatchRequest"> &
  * Use `create(SessionsWatchRequestSchema)` to create a new message.
  */
 export const SessionsWatchRequestSchema: GenMessage<SessionsWatchRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 35);
+  messageDesc(file_fairlead_v1_sessions, 37);
 
 /**
  * Something changed.
@@ -1467,7 +1565,7 @@ export type SessionsWatchResponse = Message<"fairlead.v1.SessionsWatchResponse">
  * Use `create(SessionsWatchResponseSchema)` to create a new message.
  */
 export const SessionsWatchResponseSchema: GenMessage<SessionsWatchResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 36);
+  messageDesc(file_fairlead_v1_sessions, 38);
 
 /**
  * Sessions and what is in them. `session` is a session's id; empty where a method also works without one.
@@ -1534,6 +1632,17 @@ export const Sessions: GenService<{
     methodKind: "server_streaming";
     input: typeof SessionsCallToolRequestSchema;
     output: typeof SessionsCallToolResponseSchema;
+  },
+  /**
+   * How a call ended that its caller lost, by its id: as its node wrote it down. Nothing is run again. Faults with that of
+   * the call, or with `OUTCOME_UNKNOWN` when nobody knows it any more.
+   *
+   * @generated from rpc fairlead.v1.Sessions.GetOutcome
+   */
+  getOutcome: {
+    methodKind: "server_streaming";
+    input: typeof SessionsGetOutcomeRequestSchema;
+    output: typeof SessionsGetOutcomeResponseSchema;
   },
   /**
    * Why a tool can or cannot be called.

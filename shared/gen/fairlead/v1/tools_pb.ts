@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/tools.proto.
  */
 export const file_fairlead_v1_tools: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS90b29scy5wcm90bxILZmFpcmxlYWQudjEiwwEKDlRvb2xEZXNjcmlwdG9yEgwKBG5hbWUYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSGQoRaW5wdXRfc2NoZW1hX2pzb24YBCABKAkSGgoSb3V0cHV0X3NjaGVtYV9qc29uGAUgASgJEioKCmNhbGxfY2xhc3MYBiABKA4yFi5mYWlybGVhZC52MS5DYWxsQ2xhc3MSDgoGZWZmZWN0GAcgASgJEgwKBGFza3MYCCABKAgiGwoZVG9vbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKTAQoaVG9vbHNMaXN0UHVibGlzaGVkUmVzcG9uc2USKgoFdG9vbHMYASADKAsyGy5mYWlybGVhZC52MS5Ub29sRGVzY3JpcHRvchINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkSKgoIcHJvYmxlbXMYBCADKAsyGC5mYWlybGVhZC52MS5Ub29sUHJvYmxlbSI+CgtUb29sUHJvYmxlbRIMCgRuYW1lGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQijwEKCFRvb2xDYWxsEgwKBG5hbWUYASABKAkSKgoJYXJndW1lbnRzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIRCgl3b3Jrc3BhY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRINCgVhZ2VudBgFIAEoCRITCgthcHByb3ZhbF9pZBgGIAEoCSI8ChVUb29sc0NoZWNrQ2FsbFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIhgKFlRvb2xzQ2hlY2tDYWxsUmVzcG9uc2UiQQoaVG9vbHNDYWxsSWRlbXBvdGVudFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIkYKG1Rvb2xzQ2FsbElkZW1wb3RlbnRSZXNwb25zZRInCgZhbnN3ZXIYASABKAsyFy5mYWlybGVhZC52MS5Ub29sQW5zd2VyIjcKEFRvb2xzQ2FsbFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIjwKEVRvb2xzQ2FsbFJlc3BvbnNlEicKBmFuc3dlchgBIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXIiagoKVG9vbEFuc3dlchIpCgZvdXRwdXQYASABKAsyFy5mYWlybGVhZC52MS5Ub29sT3V0cHV0SAASKQoGcmVzdWx0GAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbFJlc3VsdEgAQgYKBHBhcnQiMAoKVG9vbE91dHB1dBIOCgZzdHJlYW0YASABKAkSEgoEZGF0YRgCIAEoDEIEsLsYASJhCgpUb29sUmVzdWx0EikKB2NvbnRlbnQYASADKAsyGC5mYWlybGVhZC52MS5Ub29sQ29udGVudBIoCgdkZXRhaWxzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdCJLCgtUb29sQ29udGVudBIMCgR0eXBlGAEgASgJEgwKBHRleHQYAiABKAkSEgoKbWVkaWFfdHlwZRgDIAEoCRIMCgRkYXRhGAQgASgMMocDCgVUb29scxJmCg1MaXN0UHVibGlzaGVkEiYuZmFpcmxlYWQudjEuVG9vbHNMaXN0UHVibGlzaGVkUmVxdWVzdBonLmZhaXJsZWFkLnYxLlRvb2xzTGlzdFB1Ymxpc2hlZFJlc3BvbnNlIgSouxgBEloKCUNoZWNrQ2FsbBIiLmZhaXJsZWFkLnYxLlRvb2xzQ2hlY2tDYWxsUmVxdWVzdBojLmZhaXJsZWFkLnYxLlRvb2xzQ2hlY2tDYWxsUmVzcG9uc2UiBKi7GAESawoOQ2FsbElkZW1wb3RlbnQSJy5mYWlybGVhZC52MS5Ub29sc0NhbGxJZGVtcG90ZW50UmVxdWVzdBooLmZhaXJsZWFkLnYxLlRvb2xzQ2FsbElkZW1wb3RlbnRSZXNwb25zZSIEqLsYATABEk0KBENhbGwSHS5mYWlybGVhZC52MS5Ub29sc0NhbGxSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuVG9vbHNDYWxsUmVzcG9uc2UiBKi7GAMwAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options, file_google_protobuf_struct]);
+  fileDesc("ChdmYWlybGVhZC92MS90b29scy5wcm90bxILZmFpcmxlYWQudjEiwwEKDlRvb2xEZXNjcmlwdG9yEgwKBG5hbWUYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSGQoRaW5wdXRfc2NoZW1hX2pzb24YBCABKAkSGgoSb3V0cHV0X3NjaGVtYV9qc29uGAUgASgJEioKCmNhbGxfY2xhc3MYBiABKA4yFi5mYWlybGVhZC52MS5DYWxsQ2xhc3MSDgoGZWZmZWN0GAcgASgJEgwKBGFza3MYCCABKAgiGwoZVG9vbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKTAQoaVG9vbHNMaXN0UHVibGlzaGVkUmVzcG9uc2USKgoFdG9vbHMYASADKAsyGy5mYWlybGVhZC52MS5Ub29sRGVzY3JpcHRvchINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkSKgoIcHJvYmxlbXMYBCADKAsyGC5mYWlybGVhZC52MS5Ub29sUHJvYmxlbSI+CgtUb29sUHJvYmxlbRIMCgRuYW1lGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQijwEKCFRvb2xDYWxsEgwKBG5hbWUYASABKAkSKgoJYXJndW1lbnRzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIRCgl3b3Jrc3BhY2UYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRINCgVhZ2VudBgFIAEoCRITCgthcHByb3ZhbF9pZBgGIAEoCSI8ChVUb29sc0NoZWNrQ2FsbFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIhgKFlRvb2xzQ2hlY2tDYWxsUmVzcG9uc2UiQQoaVG9vbHNDYWxsSWRlbXBvdGVudFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIkYKG1Rvb2xzQ2FsbElkZW1wb3RlbnRSZXNwb25zZRInCgZhbnN3ZXIYASABKAsyFy5mYWlybGVhZC52MS5Ub29sQW5zd2VyIjcKEFRvb2xzQ2FsbFJlcXVlc3QSIwoEY2FsbBgBIAEoCzIVLmZhaXJsZWFkLnYxLlRvb2xDYWxsIjwKEVRvb2xzQ2FsbFJlc3BvbnNlEicKBmFuc3dlchgBIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXIiOgoTVG9vbHNDYWxsSm9iUmVxdWVzdBIjCgRjYWxsGAEgASgLMhUuZmFpcmxlYWQudjEuVG9vbENhbGwiPwoUVG9vbHNDYWxsSm9iUmVzcG9uc2USJwoGYW5zd2VyGAEgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlciJkChVUb29sc0F0dGFjaEpvYlJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoCRIVCg1zdGRvdXRfb2Zmc2V0GAIgASgEEhUKDXN0ZGVycl9vZmZzZXQYAyABKAQSDAoEb3ducxgEIAEoCCJBChZUb29sc0F0dGFjaEpvYlJlc3BvbnNlEicKBmFuc3dlchgBIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXIiSQoSVG9vbHNFbmRKb2JSZXF1ZXN0Eg8KB2NhbGxfaWQYASABKAkSIgoGcmVhc29uGAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiFQoTVG9vbHNFbmRKb2JSZXNwb25zZSJqCgpUb29sQW5zd2VyEikKBm91dHB1dBgBIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xPdXRwdXRIABIpCgZyZXN1bHQYAiABKAsyFy5mYWlybGVhZC52MS5Ub29sUmVzdWx0SABCBgoEcGFydCJACgpUb29sT3V0cHV0Eg4KBnN0cmVhbRgBIAEoCRISCgRkYXRhGAIgASgMQgSwuxgBEg4KBm9mZnNldBgDIAEoBCJhCgpUb29sUmVzdWx0EikKB2NvbnRlbnQYASADKAsyGC5mYWlybGVhZC52MS5Ub29sQ29udGVudBIoCgdkZXRhaWxzGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdCJLCgtUb29sQ29udGVudBIMCgR0eXBlGAEgASgJEgwKBHRleHQYAiABKAkSEgoKbWVkaWFfdHlwZRgDIAEoCRIMCgRkYXRhGAQgASgMMpgFCgVUb29scxJmCg1MaXN0UHVibGlzaGVkEiYuZmFpcmxlYWQudjEuVG9vbHNMaXN0UHVibGlzaGVkUmVxdWVzdBonLmZhaXJsZWFkLnYxLlRvb2xzTGlzdFB1Ymxpc2hlZFJlc3BvbnNlIgSouxgBEloKCUNoZWNrQ2FsbBIiLmZhaXJsZWFkLnYxLlRvb2xzQ2hlY2tDYWxsUmVxdWVzdBojLmZhaXJsZWFkLnYxLlRvb2xzQ2hlY2tDYWxsUmVzcG9uc2UiBKi7GAESawoOQ2FsbElkZW1wb3RlbnQSJy5mYWlybGVhZC52MS5Ub29sc0NhbGxJZGVtcG90ZW50UmVxdWVzdBooLmZhaXJsZWFkLnYxLlRvb2xzQ2FsbElkZW1wb3RlbnRSZXNwb25zZSIEqLsYATABEk0KBENhbGwSHS5mYWlybGVhZC52MS5Ub29sc0NhbGxSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuVG9vbHNDYWxsUmVzcG9uc2UiBKi7GAMwARJWCgdDYWxsSm9iEiAuZmFpcmxlYWQudjEuVG9vbHNDYWxsSm9iUmVxdWVzdBohLmZhaXJsZWFkLnYxLlRvb2xzQ2FsbEpvYlJlc3BvbnNlIgSouxgCMAESYAoJQXR0YWNoSm9iEiIuZmFpcmxlYWQudjEuVG9vbHNBdHRhY2hKb2JSZXF1ZXN0GiMuZmFpcmxlYWQudjEuVG9vbHNBdHRhY2hKb2JSZXNwb25zZSIIqLsYAri7GAEwARJVCgZFbmRKb2ISHy5mYWlybGVhZC52MS5Ub29sc0VuZEpvYlJlcXVlc3QaIC5mYWlybGVhZC52MS5Ub29sc0VuZEpvYlJlc3BvbnNlIgiouxgBuLsYAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options, file_google_protobuf_struct]);
 
 /**
  * A tool as its owner describes it.
@@ -351,6 +351,154 @@ export const ToolsCallResponseSchema: GenMessage<ToolsCallResponse> = /*@__PURE_
   messageDesc(file_fairlead_v1_tools, 10);
 
 /**
+ * A call that goes on without its caller.
+ *
+ * @generated from message fairlead.v1.ToolsCallJobRequest
+ */
+export type ToolsCallJobRequest = Message<"fairlead.v1.ToolsCallJobRequest"> & {
+  /**
+   * The call.
+   *
+   * @generated from field: fairlead.v1.ToolCall call = 1;
+   */
+  call?: ToolCall | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.ToolsCallJobRequest.
+ * Use `create(ToolsCallJobRequestSchema)` to create a new message.
+ */
+export const ToolsCallJobRequestSchema: GenMessage<ToolsCallJobRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_tools, 11);
+
+/**
+ * What comes of it.
+ *
+ * @generated from message fairlead.v1.ToolsCallJobResponse
+ */
+export type ToolsCallJobResponse = Message<"fairlead.v1.ToolsCallJobResponse"> & {
+  /**
+   * A part of the answer.
+   *
+   * @generated from field: fairlead.v1.ToolAnswer answer = 1;
+   */
+  answer?: ToolAnswer | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.ToolsCallJobResponse.
+ * Use `create(ToolsCallJobResponseSchema)` to create a new message.
+ */
+export const ToolsCallJobResponseSchema: GenMessage<ToolsCallJobResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_tools, 12);
+
+/**
+ * Comes back to a job.
+ *
+ * @generated from message fairlead.v1.ToolsAttachJobRequest
+ */
+export type ToolsAttachJobRequest = Message<"fairlead.v1.ToolsAttachJobRequest"> & {
+  /**
+   * The id of the call that started it.
+   *
+   * @generated from field: string call_id = 1;
+   */
+  callId: string;
+
+  /**
+   * Bytes of standard output that the caller has.
+   *
+   * @generated from field: uint64 stdout_offset = 2;
+   */
+  stdoutOffset: bigint;
+
+  /**
+   * Bytes of standard error that the caller has.
+   *
+   * @generated from field: uint64 stderr_offset = 3;
+   */
+  stderrOffset: bigint;
+
+  /**
+   * It is the call itself that goes on: when it is cancelled, the job is ended. Others only look on.
+   *
+   * @generated from field: bool owns = 4;
+   */
+  owns: boolean;
+};
+
+/**
+ * Describes the message fairlead.v1.ToolsAttachJobRequest.
+ * Use `create(ToolsAttachJobRequestSchema)` to create a new message.
+ */
+export const ToolsAttachJobRequestSchema: GenMessage<ToolsAttachJobRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_tools, 13);
+
+/**
+ * What comes of it.
+ *
+ * @generated from message fairlead.v1.ToolsAttachJobResponse
+ */
+export type ToolsAttachJobResponse = Message<"fairlead.v1.ToolsAttachJobResponse"> & {
+  /**
+   * A part of the answer.
+   *
+   * @generated from field: fairlead.v1.ToolAnswer answer = 1;
+   */
+  answer?: ToolAnswer | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.ToolsAttachJobResponse.
+ * Use `create(ToolsAttachJobResponseSchema)` to create a new message.
+ */
+export const ToolsAttachJobResponseSchema: GenMessage<ToolsAttachJobResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_tools, 14);
+
+/**
+ * Ends a job.
+ *
+ * @generated from message fairlead.v1.ToolsEndJobRequest
+ */
+export type ToolsEndJobRequest = Message<"fairlead.v1.ToolsEndJobRequest"> & {
+  /**
+   * The id of the call that started it.
+   *
+   * @generated from field: string call_id = 1;
+   */
+  callId: string;
+
+  /**
+   * Why; what its caller gets.
+   *
+   * @generated from field: fairlead.v1.Fault reason = 2;
+   */
+  reason?: Fault | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.ToolsEndJobRequest.
+ * Use `create(ToolsEndJobRequestSchema)` to create a new message.
+ */
+export const ToolsEndJobRequestSchema: GenMessage<ToolsEndJobRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_tools, 15);
+
+/**
+ * It is gone.
+ *
+ * @generated from message fairlead.v1.ToolsEndJobResponse
+ */
+export type ToolsEndJobResponse = Message<"fairlead.v1.ToolsEndJobResponse"> & {
+};
+
+/**
+ * Describes the message fairlead.v1.ToolsEndJobResponse.
+ * Use `create(ToolsEndJobResponseSchema)` to create a new message.
+ */
+export const ToolsEndJobResponseSchema: GenMessage<ToolsEndJobResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_tools, 16);
+
+/**
  * A part of a tool's answer.
  *
  * @generated from message fairlead.v1.ToolAnswer
@@ -385,7 +533,7 @@ export type ToolAnswer = Message<"fairlead.v1.ToolAnswer"> & {
  * Use `create(ToolAnswerSchema)` to create a new message.
  */
 export const ToolAnswerSchema: GenMessage<ToolAnswer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 11);
+  messageDesc(file_fairlead_v1_tools, 17);
 
 /**
  * Output of a running tool.
@@ -406,6 +554,13 @@ export type ToolOutput = Message<"fairlead.v1.ToolOutput"> & {
    * @generated from field: bytes data = 2;
    */
   data: Uint8Array;
+
+  /**
+   * Where the bytes stand in their stream. What lies before, and did not come, is gone.
+   *
+   * @generated from field: uint64 offset = 3;
+   */
+  offset: bigint;
 };
 
 /**
@@ -413,7 +568,7 @@ export type ToolOutput = Message<"fairlead.v1.ToolOutput"> & {
  * Use `create(ToolOutputSchema)` to create a new message.
  */
 export const ToolOutputSchema: GenMessage<ToolOutput> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 12);
+  messageDesc(file_fairlead_v1_tools, 18);
 
 /**
  * A tool's result.
@@ -441,7 +596,7 @@ export type ToolResult = Message<"fairlead.v1.ToolResult"> & {
  * Use `create(ToolResultSchema)` to create a new message.
  */
 export const ToolResultSchema: GenMessage<ToolResult> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 13);
+  messageDesc(file_fairlead_v1_tools, 19);
 
 /**
  * A piece of content.
@@ -483,7 +638,7 @@ export type ToolContent = Message<"fairlead.v1.ToolContent"> & {
  * Use `create(ToolContentSchema)` to create a new message.
  */
 export const ToolContentSchema: GenMessage<ToolContent> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_tools, 14);
+  messageDesc(file_fairlead_v1_tools, 20);
 
 /**
  * Served by a node.
@@ -531,6 +686,36 @@ export const Tools: GenService<{
     methodKind: "server_streaming";
     input: typeof ToolsCallRequestSchema;
     output: typeof ToolsCallResponseSchema;
+  },
+  /**
+   * Runs a tool as a job: it goes on when its caller is lost, under the id of the call.
+   *
+   * @generated from rpc fairlead.v1.Tools.CallJob
+   */
+  callJob: {
+    methodKind: "server_streaming";
+    input: typeof ToolsCallJobRequestSchema;
+    output: typeof ToolsCallJobResponseSchema;
+  },
+  /**
+   * The answer of a job from an offset on; asked for without a deadline. `NOT_FOUND` when its record is gone.
+   *
+   * @generated from rpc fairlead.v1.Tools.AttachJob
+   */
+  attachJob: {
+    methodKind: "server_streaming";
+    input: typeof ToolsAttachJobRequestSchema;
+    output: typeof ToolsAttachJobResponseSchema;
+  },
+  /**
+   * Ends a job and everything that it started; answers when that is gone. `NOT_FOUND` when its record is gone.
+   *
+   * @generated from rpc fairlead.v1.Tools.EndJob
+   */
+  endJob: {
+    methodKind: "unary";
+    input: typeof ToolsEndJobRequestSchema;
+    output: typeof ToolsEndJobResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_fairlead_v1_tools, 0);
