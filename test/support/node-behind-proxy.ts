@@ -8,9 +8,9 @@ export interface NodeBehindProxy extends GatewayBehindProxy {
   readonly workspace: TempWorkspace;
   readonly node: TestNode;
   /** A command of the gateway's command line that goes on while the test does something to it. */
-  start(args: readonly string[]): Program;
+  readonly start: (args: readonly string[]) => Program;
   /** Calls `exec` on the node, with a line for the shell. */
-  exec(line: string, args?: readonly string[]): Program;
+  readonly exec: (line: string, args?: readonly string[]) => Program;
 }
 
 /** Starts everything; the caller disposes it. */
