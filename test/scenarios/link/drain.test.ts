@@ -45,9 +45,10 @@ proves(
   "a drained node takes no new call, finishes what runs, and nothing runs on it past the deadline",
   patience,
   async () => {
-    const [short, long] = [randomUUID(), randomUUID()];
-    const finishing = exec(`sleep 3; echo finished; : ${short}`);
-    const lasting = exec(`sleep 600; : ${long}`);
+    const lines = [`sleep 3; echo finished; : ${randomUUID()}`, `sleep 600; : ${randomUUID()}`] as const;
+    // As the shell is started with them on the machine: the command line that asks for them has them too.
+    const [short, long] = lines.map((line) => `-c\0${line}`) as [string, string];
+    const [finishing, lasting] = [exec(lines[0]), exec(lines[1])];
     await expect
       .poll(() => findProcesses(short).length > 0 && findProcesses(long).length > 0, soon)
       .toBe(true);
