@@ -52,7 +52,8 @@ proves(
       code: "OUTCOME_UNKNOWN",
       details: { callId: expect.stringMatching(/\S/) },
     });
-    const callId = String(fault.details["callId"]);
+    const { callId } = fault.details;
+    if (typeof callId !== "string") throw new Error("the fault names no call");
     expect(fault.hint).toContain(callId);
     await proxy.accept();
     await whenLinked(gateway);
