@@ -14,6 +14,7 @@ import { createFilesFace } from "./files/face.ts";
 import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
+import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocation.ts";
 import { followIdentities } from "./follow-identities.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
@@ -24,10 +25,11 @@ import { nextOwnerEpoch } from "./link/owner-epoch.ts";
 import { startLinks } from "./link/start-links.ts";
 import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
 import { startMemory } from "./memory/memory.ts";
+import { revokedFault } from "./pairing/nodes-repository.ts";
 import { createPairing, type GatewayPairing, type PairingOptions } from "./pairing/pairing.ts";
 import { createPolicy, type Policy } from "./policy/policy.ts";
 import { readPolicy } from "./policy/read-policy.ts";
-import { type AdminFaceOptions, revokedFault } from "./serve/admin.ts";
+import type { AdminFaceOptions } from "./serve/admin.ts";
 import type { Published } from "./serve/node-summary.ts";
 import { createMemoryTools } from "./sessions/memory-tools.ts";
 import type { FaceParts } from "./sessions/session-face.ts";
@@ -54,6 +56,8 @@ export interface FeatureDeps {
   readonly advertised: () => readonly string[];
   /** Hears of a new server certificate, for connections made from then on. */
   readonly onServerCertificate: (tls: GatewayPairing["tls"]) => void;
+  /** What follows the revocation of a node. */
+  readonly cleanUps?: readonly CleanUp[];
 }
 
 /** Everything that a gateway does, without the faces that offer it. */
@@ -78,6 +82,7 @@ interface Base {
   readonly pairing: GatewayPairing;
   readonly policy: Policy;
   readonly links: LinkHost;
+  readonly revocation: Revocation;
   readonly drains: Drains;
   readonly aliases: Map<string, string>;
   readonly registry: WorkspaceRegistry;
@@ -190,7 +195,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
     await openStore({ dir: settings.dir, clock, ...(program === undefined ? {} : { program }) }),
   );
   const audit = scope.use(await startAudit(store, settings, deps));
-  const late: { links?: LinkHost } = {};
+  const late: Late = {};
   const pairing = scope.use(
     await createPairing({
       store,
@@ -231,6 +236,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
     }),
   );
   late.links = links;
+  const revocation = (late.revocation = joinRevocation({ pairing, links, deps }));
   const drains = scope.use(await openDrains({ store, links, clock, onFault: drainFaults(log) }));
   scope.spawn("presences", (signal) => keepPresences({ store, links: links.links, clock, signal }));
   const registry = createWorkspaceRegistry({ links: links.links, clock });
@@ -240,7 +246,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   // Revoked is for good, also for a gateway that has just started: nobody is to wait for such a node.
   for (const node of known)
     if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));
-  return { store, audit, pairing, policy, links, drains, aliases, registry, tools, skills };
+  return { store, audit, pairing, policy, links, revocation, drains, aliases, registry, tools, skills };
 }
 
 /** Opens the record, and begins it with the start of this process. */
@@ -268,14 +274,18 @@ async function startAudit(store: Store, settings: GatewaySettings, deps: Feature
   return audit;
 }
 
+/** What is there only after pairing. */
+interface Late {
+  links?: LinkHost;
+  revocation?: Revocation;
+}
+
 /** What pairing tells the links, once there are any. */
-function tellLinks(late: {
-  readonly links?: LinkHost;
-}): Pick<PairingOptions, "onTrust" | "onRenewed" | "onLeft"> {
+function tellLinks(late: Readonly<Late>): Pick<PairingOptions, "onTrust" | "onRenewed" | "onLeft"> {
   return {
     onTrust: () => late.links?.tellTrust(),
     onRenewed: (nodeId, expiresAt) => late.links?.renewed(nodeId, expiresAt),
-    onLeft: async (node) => await late.links?.links.end(node.id, revokedFault(node)),
+    onLeft: async (node) => await late.revocation?.end(node),
   };
 }
 
@@ -310,6 +320,20 @@ function joinLinks(join: LinkJoin): LinkHost {
   });
 }
 
+function joinRevocation({
+  pairing,
+  links,
+  deps,
+}: Pick<LinkJoin, "pairing" | "deps"> & { readonly links: LinkHost }): Revocation {
+  return createRevocation({
+    nodes: pairing.nodes,
+    links: links.links,
+    cleanUps: deps.cleanUps ?? [],
+    clock: deps.clock,
+    onFault: (error, about) => deps.log.warn(about, toLogged(error)),
+  });
+}
+
 function drainFaults(log: Log): (error: unknown) => void {
   return (error) => log.error("a drain was not ended", toLogged(error));
 }
@@ -329,6 +353,7 @@ function adminParts(
     nodes: pairing.nodes,
     links: links.links,
     drains: base.drains,
+    revoke: (nodeId) => base.revocation.revoke(nodeId),
     invite: (request) => pairing.invite(request),
     enrolments: pairing.enrolments,
     published: (nodeId) => publishedBy(nodeId, base),

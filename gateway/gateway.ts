@@ -14,6 +14,7 @@ import { createServerCredentials, type TlsServerCredentials } from "../shared/rp
 import { serve } from "../shared/rpc/service.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
 import { type Features, startFeatures } from "./features.ts";
+import type { CleanUp } from "./fleet/revocation.ts";
 import { placeAdminSocket } from "./serve/admin-socket.ts";
 import { createAdminFace } from "./serve/admin.ts";
 import { createAuditFace } from "./serve/audit.ts";
@@ -31,6 +32,8 @@ export interface GatewayDeps {
   readonly version: string;
   /** The command that runs it, for the message of others that want its folder; `fairlead gateway run` by default. */
   readonly program?: string;
+  /** What follows the revocation of a node, beside what the gateway does itself; it can hold up nobody. */
+  readonly cleanUps?: readonly CleanUp[];
 }
 
 /** A running gateway. Disposing ends its links, sessions' calls, servers and store, in that order. */

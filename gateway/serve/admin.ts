@@ -32,6 +32,8 @@ export interface MadeInvite {
 export interface AdminFaceOptions {
   readonly nodes: Nodes;
   readonly links: Pick<Links, "presence" | "end" | "facts" | "find">;
+  /** Ends a node's identity and all that it has. */
+  readonly revoke: (nodeId: string) => Promise<{ readonly node: NodeRecord; readonly already: boolean }>;
   readonly drains: Pick<Drains, "drain" | "undrain">;
   readonly invite: (request: {
     readonly alias?: string;
@@ -86,7 +88,7 @@ function summary(options: AdminFaceOptions, node: NodeRecord): MessageInitShape<
 }
 
 function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {
-  const { nodes, links } = options;
+  const { nodes } = options;
   return {
     getStatus: () => options.status(),
     createInvite: async (request) => {
@@ -113,9 +115,8 @@ function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Ad
     getNode: async (request) => ({ node: summary(options, await nodes.resolve(request.node)) }),
     revokeNode: async (request) => {
       const found = await nodes.resolve(request.node);
-      const { node, already } = await nodes.revoke(found.id);
       // The link and its calls are over before the answer: authority ends first, clean-up may follow.
-      await links.end(node.id, revokedFault(node));
+      const { node, already } = await options.revoke(found.id);
       return { node: summary(options, node), already };
     },
     renameNode: async (request) => {
@@ -175,13 +176,6 @@ function approvalMethods(options: AdminFaceOptions): ServiceImplementation<typeo
       return { approval: await shown(decided) };
     },
   };
-}
-
-/** The fault that everything of a revoked node ends with. */
-export function revokedFault(node: { readonly alias: string }): Fault {
-  return new Fault("IDENTITY_REVOKED", `node ${node.alias} is revoked`, {
-    hint: "ask an administrator for a new code: fairlead invite",
-  });
 }
 
 function toToken(token: TokenRecord): MessageInitShape<typeof TokenSchema> {

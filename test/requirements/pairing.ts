@@ -13,6 +13,18 @@ export const pairing = [
     says: "An alias is 1 to 32 characters of a to z, 0 to 9 and single hyphens, begins with a letter and does not end with a hyphen; any other is refused with `INVALID_ARGUMENT`, `details.field` = `alias`.",
   },
   {
+    id: "pairing.revoke-races-renewal",
+    says: "In 200 rounds of a revocation and a renewal, or a revocation and an approval, at the same moment the node never ends with a certificate that the gateway accepts.",
+  },
+  {
+    id: "pairing.revoke-mid-stream",
+    says: "A file stream running at the revocation delivers no byte after the command returned, and neither a new enrolment of that machine nor a repeat of the call revives it.",
+  },
+  {
+    id: "pairing.revoke-despite-hung-cleanup",
+    says: "With a clean-up hook that never returns, `nodes revoke` still returns within 2 s, and a message the node sends at once and one 5 s later are both refused.",
+  },
+  {
     id: "pairing.server-certificate-replaced",
     says: "A gateway that changes its server certificate, with the same key or a new one, under the same authority gets every node back with no `PIN_MISMATCH` and no action on a node.",
   },
