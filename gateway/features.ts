@@ -314,6 +314,10 @@ function joinLinks(join: LinkJoin): LinkHost {
     nextGeneration: (nodeId, presented) => nextGeneration(store, nodeId, presented),
     ...followIdentities({ store, audit, authority: pairing.authority, onFault }),
     heartbeat: settings.limits,
+    budgets: {
+      linkBytes: settings.limits.linkBytesInFlight,
+      gatewayBytes: settings.limits.gatewayBytesInFlight,
+    },
     admission: admissionOf(settings.limits.admissionPerSecond),
     gatewayVersion: deps.version,
     onFault,

@@ -80,6 +80,8 @@ export async function startGateway(settings: GatewaySettings, deps: GatewayDeps)
       closed: scope.closed,
       [Symbol.asyncDispose]: async () => {
         features.links.drain({ deadlineMs: drainMs, reason: "gateway_stops" });
+        // What runs is answered, as long as it ends in time; jobs go on at their node.
+        await features.links.settled(drainMs);
         await scope.end();
       },
     };

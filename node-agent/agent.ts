@@ -77,13 +77,18 @@ export async function startAgent(settings: NodeSettings, deps: AgentDeps): Promi
       nodeId: identity.nodeId,
       alias: identity.alias,
       ready: link.ready,
-      closed: Promise.race([link.closed, scope.closed]),
+      closed: Promise.race([link.closed.then((fault) => reasonOf(scope, fault)), scope.closed]),
       [Symbol.asyncDispose]: () => scope.end(),
     };
   } catch (error) {
     await scope.end(error);
     throw error;
   }
+}
+
+/** A link that was ended with the agent has ended for the agent's reason. */
+function reasonOf(scope: Scope, fault: Fault): unknown {
+  return fault.code === "CANCELLED" && scope.signal.aborted ? scope.signal.reason : fault;
 }
 
 interface MachineParts {

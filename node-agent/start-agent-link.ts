@@ -12,10 +12,11 @@ import type { ServedService } from "../shared/rpc/service.ts";
 import type { AgentDeps } from "./agent.ts";
 import type { RenewalProblem } from "./config/status-file.ts";
 import type { RecordedJobs } from "./link/job-outcomes.ts";
-import type { NodeLinkHandle } from "./link/link-options.ts";
+import type { LinkOptions, NodeLinkHandle } from "./link/link-options.ts";
 import { createOwnerEpoch } from "./link/owner-epoch.ts";
 import type { PublicationBoard } from "./link/publications.ts";
 import { startLink } from "./link/start-link.ts";
+import { watchDialler } from "./link/watch-dialler.ts";
 import { type HeldIdentity, holdIdentity } from "./pairing/held-identity.ts";
 import type { NodeIdentity } from "./pairing/identity.ts";
 import { keepJoinState, readJoinState } from "./pairing/join-state.ts";
@@ -24,6 +25,7 @@ import { type RenewalState, startRenewal } from "./pairing/renew.ts";
 import { dialTls } from "./pairing/tls.ts";
 import { followTrust } from "./pairing/trust.ts";
 import { StatusWriter } from "./status-writer.ts";
+import { watchInstalled } from "./watch-installed.ts";
 
 /** How long calls that run may go on once the agent stops, in milliseconds. */
 const drainMs = 2_000;
@@ -78,7 +80,6 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
     services,
     publications: board,
     ...toldBy(deps),
-    ownerEpoch: createOwnerEpoch(path.join(dir, "owner-epoch.json"), identity.nodeId),
     ...recordedAt(parts),
     clock: deps.clock,
     onFault: (error, about) => {
@@ -104,6 +105,7 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
   scope.spawn("status", (signal) =>
     followStatus(link, { signal, status, fault: () => last, onOnline: ready.resolve, parts }),
   );
+  watchAgent(scope, { link, status, deps });
   void link.closed.then(async (fault) => {
     if (fault.code !== "CANCELLED") final = fault;
     await status.write(link.status(), fault);
@@ -116,9 +118,17 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
   };
 }
 
-/** Where a link writes down what runs at most once, and what it asks about jobs. */
-function recordedAt({ dir, jobs }: AgentLinkParts) {
-  return { ledgerFile: path.join(dir, "ledger.db"), jobs };
+/** What outlives the process: what runs at most once, what is asked about jobs, and the epoch of the last owner. */
+function recordedAt({
+  dir,
+  jobs,
+  identity,
+}: AgentLinkParts): Pick<LinkOptions, "ownerEpoch" | "ledgerFile" | "jobs"> {
+  return {
+    ownerEpoch: createOwnerEpoch(path.join(dir, "owner-epoch.json"), identity.nodeId),
+    ledgerFile: path.join(dir, "ledger.db"),
+    jobs,
+  };
 }
 
 /** What a link says of this program and its machine. */
@@ -127,6 +137,32 @@ function toldBy({ version, hostName }: AgentLinkParts["deps"]): {
   readonly hostName?: string;
 } {
   return { agentVersion: version, ...(hostName === undefined ? {} : { hostName }) };
+}
+
+interface WatchedAgent {
+  readonly link: NodeLinkHandle;
+  readonly status: StatusWriter;
+  readonly deps: AgentLinkParts["deps"];
+}
+
+/** Ends the agent when its dialler is stuck, and shows when another version of it is installed. */
+function watchAgent(scope: Scope, { link, status, deps }: WatchedAgent): void {
+  scope.spawn("watchdog", async (signal) => {
+    const stuck = await watchDialler({ status: () => link.status(), clock: deps.clock, signal });
+    if (stuck) throw stuck;
+  });
+  scope.spawn("installed version", (signal) =>
+    watchInstalled({
+      running: deps.version,
+      clock: deps.clock,
+      signal,
+      onChange: (version) => {
+        link.setInstalled(version);
+        status.setInstalled(version);
+        if (version !== "") deps.log.warn("restart needed", { installed: version, running: deps.version });
+      },
+    }),
+  );
 }
 
 interface FollowOptions {

@@ -14,6 +14,7 @@ export class StatusWriter {
   readonly #dir: string;
   readonly #version: string;
   #problem = "";
+  #installed = "";
   #renewal: RenewalProblem | undefined;
   #last: NodeStatus | undefined;
   #turn: Promise<void> = Promise.resolve();
@@ -40,6 +41,7 @@ export class StatusWriter {
       address: link.address,
       version: this.#version,
       configProblem: this.#problem,
+      installedVersion: this.#installed,
       renewal: this.#renewal,
     };
     await this.#flush();
@@ -49,6 +51,13 @@ export class StatusWriter {
   setRenewal(renewal: RenewalProblem | undefined): void {
     this.#renewal = renewal;
     if (this.#last) this.#last = { ...this.#last, renewal };
+    void this.#flush().catch(() => undefined);
+  }
+
+  /** Shows which version is installed when another one runs; empty: the same. */
+  setInstalled(version: string): void {
+    this.#installed = version;
+    if (this.#last) this.#last = { ...this.#last, installedVersion: version };
     void this.#flush().catch(() => undefined);
   }
 

@@ -23,6 +23,10 @@ export interface GatewayLimits {
   readonly deadAfterMs: number;
   /** New links a second. */
   readonly admissionPerSecond: number;
+  /** Bytes that the calls of one link may have in flight, each way. */
+  readonly linkBytesInFlight: number;
+  /** Bytes that the calls of all links may have in flight, each way. */
+  readonly gatewayBytesInFlight: number;
   /** How long a call waits for a person, in milliseconds. */
   readonly approvalWaitMs: number;
   /** Wrong secrets a minute from one address. */
@@ -79,6 +83,8 @@ export const gatewayDefaults: {
   limits: {
     heartbeatMs: 10_000,
     deadAfterMs: 25_000,
+    linkBytesInFlight: 67_108_864,
+    gatewayBytesInFlight: 1_073_741_824,
     admissionPerSecond: 100,
     approvalWaitMs: 120_000,
     wrongSecretsPerMinute: 100,
@@ -117,6 +123,8 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
     .strictObject({
       heartbeatMs: whole(100, 600_000),
       deadAfterMs: whole(200, 3_600_000),
+      linkBytesInFlight: whole(8_388_608, 1_073_741_824),
+      gatewayBytesInFlight: whole(67_108_864, 68_719_476_736),
       admissionPerSecond: whole(1, 10_000),
       approvalWaitMs: whole(1_000, 600_000),
       wrongSecretsPerMinute: whole(1, 10_000),

@@ -33,6 +33,7 @@ interface Attempt {
 export function createNodeTransport(first: Link, options: CallNodeOptions): CallTransport {
   return async function* callNode(call: OutgoingCall) {
     const { clock } = options;
+    using _ = countWhenLate(call, options);
     const sentAt = clock.now();
     const endsAt = sentAt + call.remainingMs;
     const single = await takeSingleRequest(call);
@@ -44,8 +45,6 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
         yield* attemptOn(link, outgoing, { attempt, ...options });
         return;
       } catch (error) {
-        if (error instanceof Fault && error.code === "DEADLINE_EXCEEDED")
-          options.node.tally.ranOut(call.path);
         if (!link.isLostFault(error)) throw error;
         const lost = stagedFault(error, { call, attempt });
         if (attempt.stage === "queued" || call.signal?.aborted) throw lost;
@@ -65,6 +64,19 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
         link = next.link;
       }
     }
+  };
+}
+
+/** A call that is over so near to its deadline ran out of time, in milliseconds: its caller may have left a little before. */
+const lateMs = 100;
+
+/** Counts a call that ran out of time, whoever was the first to say so. */
+function countWhenLate({ remainingMs, path }: OutgoingCall, { clock, node }: CallNodeOptions): Disposable {
+  const lateAt = clock.now() + Math.max(remainingMs - lateMs, remainingMs / 2);
+  return {
+    [Symbol.dispose]: () => {
+      if (clock.now() >= lateAt) node.tally.ranOut(path);
+    },
   };
 }
 

@@ -11,9 +11,6 @@ import { LinkSide, type ControlAnswer, type SideOwner } from "./link-side.ts";
 import type { LiveLink } from "./links.ts";
 import type { NodeTally } from "./node-tally.ts";
 
-/** Bytes that the calls of one link may have in flight, each way. */
-export const linkBudgetBytes: number = 64 * 1024 * 1024;
-
 /** Messages that a node may leave unread on its control stream. */
 const maxUnsentCount = 10_000;
 
@@ -30,6 +27,8 @@ export interface LinkParts {
   readonly clock: Clock;
   /** The gateway's own budget. */
   readonly budget: Budget;
+  /** What the calls of this link may have in flight of it, in bytes. */
+  readonly budgetBytes: number;
   /** Counts what the node gets wrong. */
   readonly tally: NodeTally;
   /** Makes the typed clients. */
@@ -77,7 +76,7 @@ export class Link implements LiveLink {
     this.installedVersion = hello.installedVersion;
     this.lastSeenMs = clock.now();
     this.#expiresAt = parts.expiresAt ?? Infinity;
-    this.budget = createBudget(linkBudgetBytes, parts.budget);
+    this.budget = createBudget(parts.budgetBytes, parts.budget);
     this.#methods = new Set(hello.methods);
     this.#owner = {
       clock,
@@ -157,6 +156,11 @@ export class Link implements LiveLink {
   send(kind: ControlAnswer): void {
     if (this.main.unsentCount > maxUnsentCount) this.end(unreadFault(this.alias));
     else this.main.send(kind);
+  }
+
+  /** Calls with a deadline that run on it. */
+  get busyCount(): number {
+    return this.main.pool.busyCount + (this.bulk.side?.pool.busyCount ?? 0);
   }
 
   /** Whether it carries a call. */

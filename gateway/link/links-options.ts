@@ -13,8 +13,19 @@ import type {
   ReportedIdentity,
 } from "./links.ts";
 
-/** Bytes that the calls of all links may have in flight, each way. */
-export const gatewayBudgetBytes: number = 1024 * 1024 * 1024;
+/** Bytes that calls may have in flight, each way. */
+export interface FlightBudgets {
+  /** Of one link. */
+  readonly linkBytes: number;
+  /** Of all links. */
+  readonly gatewayBytes: number;
+}
+
+/** The budgets of the manual. */
+export const defaultBudgets: FlightBudgets = {
+  linkBytes: 64 * 1024 * 1024,
+  gatewayBytes: 1024 * 1024 * 1024,
+};
 
 /** Who a node is, as its certificate says. */
 export interface NodeIdentity {
@@ -48,6 +59,7 @@ export interface LinksOptions {
   readonly onClone?: (nodeId: string, report: CloneReport) => void;
   readonly heartbeat?: HeartbeatSettings;
   readonly admission?: AdmissionSettings;
+  readonly budgets?: FlightBudgets;
   readonly gatewayVersion?: string;
   /** The epoch under which this gateway owns its nodes; 0, none, by default. */
   readonly ownerEpoch?: bigint;
@@ -73,4 +85,6 @@ export interface LinkHost extends AsyncDisposable {
   setDrain(nodeId: string, drain: NodeDrain | undefined): void;
   /** Tells every node that the gateway leaves; no new call is dispatched. */
   drain(options: { readonly deadlineMs: number; readonly reason: string }): void;
+  /** Resolves when no call with a deadline runs any more, at the latest after `timeoutMs`. */
+  settled(timeoutMs: number): Promise<void>;
 }

@@ -16,9 +16,13 @@ export interface NodeDutyOptions {
 export class NodeDuty {
   readonly #options: NodeDutyOptions;
   readonly #pending = new Map<NodeState, AbortController>();
+  readonly #untold = new Set<NodeState>();
 
   constructor(options: NodeDutyOptions) {
     this.#options = options;
+    options.signal.addEventListener("abort", () => {
+      for (const pending of this.#pending.values()) pending.abort();
+    });
   }
 
   /** No new call reaches the node from now on; what runs on it ends at the drain's deadline. */
@@ -26,9 +30,8 @@ export class NodeDuty {
     node.drain = drain;
     if (node.link) node.link.draining ??= "drained";
     node.drains("drained");
-    node.link?.send({ case: "duty", value: this.saidTo(node) });
-    const pending = this.#replace(node);
-    void this.#endCalls(node, drain, AbortSignal.any([pending.signal, this.#options.signal]));
+    this.#tell(node);
+    void this.#endCalls(node, drain, this.#replace(node).signal);
   }
 
   /** The node takes calls again. */
@@ -41,7 +44,17 @@ export class NodeDuty {
     if (link?.draining !== "drained") return;
     link.draining = undefined;
     node.serves();
-    link.send({ case: "duty", value: this.saidTo(node) });
+    this.#tell(node);
+  }
+
+  /** One message a turn, with what holds at its end. */
+  #tell(node: NodeState): void {
+    if (this.#untold.has(node)) return;
+    this.#untold.add(node);
+    queueMicrotask(() => {
+      this.#untold.delete(node);
+      node.link?.send({ case: "duty", value: this.saidTo(node) });
+    });
   }
 
   /** What the node is told of it. */

@@ -1,4 +1,3 @@
-import type { DescService } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import {
@@ -14,12 +13,10 @@ import { rawMethod, type ServerConnection, type ServerRawStream } from "../../sh
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
 import { notThisCallFault } from "../../shared/rpc/reverse/caller.ts";
 import { chooseProtocol } from "../../shared/rpc/reverse/protocol.ts";
-import { serve, type Client, type ServedService } from "../../shared/rpc/service.ts";
-import { createClient } from "../../shared/rpc/transport.ts";
+import { serve, type ServedService } from "../../shared/rpc/service.ts";
 import { acceptControl, type ControlMessage, type ControlSession } from "./accept-control.ts";
 import { createAdmission, defaultAdmission } from "./admission.ts";
 import { askLedger, type LostCall, type Standing } from "./ask-ledger.ts";
-import { createNodeTransport } from "./call-node.ts";
 import {
   checkHeartbeat,
   defaultHeartbeat,
@@ -38,8 +35,15 @@ import {
 import type { LinkSide } from "./link-side.ts";
 import { endLink, isParkedFor, refuseStream } from "./link-streams.ts";
 import { Link } from "./link.ts";
-import { gatewayBudgetBytes, type LinkHost, type LinksOptions, type NodeIdentity } from "./links-options.ts";
+import {
+  defaultBudgets,
+  type FlightBudgets,
+  type LinkHost,
+  type LinksOptions,
+  type NodeIdentity,
+} from "./links-options.ts";
 import type { Links, LiveLink, NodeDrain, NodeFacts, OwedEnd, Presence, PublicationReader } from "./links.ts";
+import { clientOf, forReading, untilSettled } from "./node-calls.ts";
 import { NodeDuty } from "./node-duty.ts";
 import { factsOf } from "./node-facts.ts";
 import { NodeIdentities } from "./node-identities.ts";
@@ -68,6 +72,7 @@ export function startLinks(options: LinksOptions): LinkHost {
     renewed: (nodeId, expiresAt) => host.identities.renewed(nodeId, expiresAt),
     addReader: (reader) => host.addReader(reader),
     drain: (drain) => host.drain(drain),
+    settled: (timeoutMs) => host.settled(timeoutMs),
     [Symbol.asyncDispose]: () => host.close(),
   };
 }
@@ -78,7 +83,8 @@ class Host implements Links {
   /** Since when nodes can have linked to this process. */
   readonly #startedMs: number;
   readonly #heartbeat: HeartbeatSettings;
-  readonly #budget: Budget = createBudget(gatewayBudgetBytes);
+  readonly #budgets: FlightBudgets;
+  readonly #budget: Budget;
   readonly #nodes = new Map<string, NodeState>();
   readonly identities: NodeIdentities;
   readonly #byConnection = new WeakMap<ServerConnection, { readonly link: Link; readonly side: LinkSide }>();
@@ -101,13 +107,15 @@ class Host implements Links {
     this.#clock = options.clock ?? systemClock;
     this.#startedMs = this.#clock.now();
     this.identities = new NodeIdentities({ ...options, clock: this.#clock, nodes: this.#nodes });
+    this.#budgets = options.budgets ?? defaultBudgets;
+    this.#budget = createBudget(this.#budgets.gatewayBytes);
     this.#heartbeat = checkHeartbeat(options.heartbeat ?? defaultHeartbeat);
     this.#owed = new OwedEnds(this.#clock);
     this.#admit = createAdmission(options.admission ?? defaultAdmission, this.#clock);
     this.#publications = new Publications({
       clock: this.#clock,
       onFault: (error, { nodeId, kind }) => this.#report(error, `publication ${kind} of ${nodeId}`),
-      forReading: (node, link) => this.#forReading(node, link),
+      forReading: (node, link) => forReading({ node, link, clock: this.#clock }),
     });
     this.#duty = new NodeDuty({ clock: this.#clock, signal: this.#closing.signal });
     for (const reader of options.readers ?? []) this.#publications.add(reader);
@@ -149,8 +157,9 @@ class Host implements Links {
       control,
       clock: this.#clock,
       budget: this.#budget,
+      budgetBytes: this.#budgets.linkBytes,
       tally: node.tally,
-      clientOf: (of, service) => this.#clientOf(node, of, service),
+      clientOf: (of, service) => clientOf({ node, link: of, clock: this.#clock }, service),
     });
     this.#byConnection.set(control.connection, { link, side: link.main });
     if (isStale) this.identities.isStale(node, hello, from);
@@ -304,17 +313,6 @@ class Host implements Links {
     return node;
   }
 
-  #clientOf<S extends DescService>(node: NodeState, link: Link, service: S): Client<S> {
-    return createClient(service, createNodeTransport(link, { node, clock: this.#clock }));
-  }
-
-  /** A link whose calls are carried also while the node takes no new ones. */
-  #forReading(node: NodeState, link: Link): LiveLink {
-    const { nodeId, generation, hello, signal } = link;
-    const transport = createNodeTransport(link, { node, clock: this.#clock, evenDraining: true });
-    return { nodeId, generation, hello, signal, client: (service) => createClient(service, transport) };
-  }
-
   /** Whether somebody waits for a call of the node with that certificate; `NOT_FOUND` when it is none of its own. */
   async answerQuestion(callId: string, certificate: Uint8Array | undefined) {
     if (!certificate) throw unprovenFault(undefined);
@@ -384,6 +382,10 @@ class Host implements Links {
       link.draining = reason;
       link.send({ case: "drain", value: { deadlineMs, reason } });
     }
+  }
+
+  async settled(timeoutMs: number): Promise<void> {
+    await untilSettled(() => this.#nodes.values(), { timeoutMs, clock: this.#clock });
   }
 
   async close(): Promise<void> {

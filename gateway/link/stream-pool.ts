@@ -134,6 +134,11 @@ export class StreamPool {
     if (this.#waiting.length > 0) this.#ask();
   }
 
+  /** Calls with a deadline that run on its streams. */
+  get busyCount(): number {
+    return this.#open.size - this.#free.length - this.#staysOpenCount;
+  }
+
   /** Whether one of its streams carries the call. */
   carries(callId: string): boolean {
     return this.#open.values().some((stream) => stream.callId === callId);

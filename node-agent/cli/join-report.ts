@@ -122,5 +122,6 @@ function blank({ version }: JoinReportParts): Omit<NodeStatus, "state" | "sinceM
     version,
     details: {},
     configProblem: "",
+    installedVersion: "",
   };
 }

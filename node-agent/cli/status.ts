@@ -93,6 +93,8 @@ function toJson({ state, reason, nextStep, written }: Shown, identity: NodeIdent
     renewal: toRenewal(written),
     address: written?.address ?? "",
     version: written?.version ?? "",
+    installedVersion: written?.isAlive ? written.installedVersion || null : null,
+    restartNeeded: written?.isAlive === true && written.installedVersion !== "",
     pid: written?.isAlive ? written.pid : null,
     configProblem: written?.configProblem || null,
   };
@@ -132,6 +134,8 @@ function toLines(
       );
     }
   }
+  if (written?.isAlive && written.installedVersion !== "")
+    lines.push(`restart needed: ${written.installedVersion} is installed, ${written.version} runs`);
   if (written?.configProblem) lines.push(`configuration: ${written.configProblem}`);
   return lines;
 }

@@ -43,6 +43,8 @@ export interface NodeStatus {
   readonly address: string;
   /** The agent's version. */
   readonly version: string;
+  /** The version that is installed when another one runs; else empty. */
+  readonly installedVersion: string;
   /** Mistakes in the configuration file that the agent does not follow; empty when it follows it. */
   readonly configProblem: string;
   /** The enrolment request that a join waits under. */
@@ -91,6 +93,7 @@ const statusSchema = z.object({
   address: z.string(),
   version: z.string(),
   configProblem: z.string(),
+  installedVersion: z.string().default(""),
   requestId: z.string().optional(),
   comparisonCode: z.string().optional(),
   joinsAs: z.enum(["same_key", "new_key"]).optional(),

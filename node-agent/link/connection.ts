@@ -77,6 +77,8 @@ export class Connection {
   readonly #over = new AbortController();
   readonly #budget: Budget = createBudget(linkBudgetBytes);
   #judging = false;
+  /** Why this side said goodbye, once it has. */
+  #leaving: Fault | undefined;
   #accepted: HelloAccepted | undefined;
   #streams: ServeStreams | undefined;
   #bulk: Connection | undefined;
@@ -94,7 +96,7 @@ export class Connection {
     this.#control = this.#client.openStream(controlPath);
     this.#control.onMessage((bytes) => this.#hear(bytes));
     this.#control.onClosed((fault) =>
-      this.end(fault ?? new Fault("GATEWAY_UNREACHABLE", "the gateway ended the link")),
+      this.end(this.#leaving ?? fault ?? new Fault("GATEWAY_UNREACHABLE", "the gateway ended the link")),
     );
     this.say({ case: "hello", value: options.hello });
     void this.#expectAcceptance();
@@ -322,6 +324,7 @@ export class Connection {
 
   /** Ends it with a goodbye that the gateway sees, at the latest after `timeoutMs`. */
   async close(fault: Fault, timeoutMs: number): Promise<void> {
+    this.#leaving = fault;
     this.#control.end();
     await this.#options.clock.sleep(timeoutMs, { signal: this.#over.signal }).catch(() => undefined);
     this.end(fault);

@@ -14,6 +14,15 @@ export function packageVersion(): string {
   return find().version;
 }
 
+/** The version in `package.json` as it is now, which an upgrade has changed; undefined while it cannot be read. */
+export function installedVersion(): string | undefined {
+  try {
+    return readVersion(path.join(packageRoot(), "package.json"));
+  } catch {
+    return undefined;
+  }
+}
+
 /** The same from the sources and from `dist`, which lies one folder deeper: the nearest `package.json` of this name. */
 function find(): { readonly dir: string; readonly version: string } {
   for (let dir = path.dirname(fileURLToPath(import.meta.url)); !found; dir = path.dirname(dir)) {

@@ -261,4 +261,40 @@ export const link = [
     id: "link.outcome-asked-again",
     says: "`OUTCOME_UNKNOWN` carries `details.callId`; asking with it gives the recorded outcome for 10 min after the call ended, and later `OUTCOME_UNKNOWN` again, never a new run.",
   },
+  {
+    id: "link.older-owner-refused",
+    says: "A gateway that claims a node with an epoch lower than the one the node has accepted is refused, and no call of it runs.",
+  },
+  {
+    id: "link.ping-rate-agreed",
+    says: "HTTP/2 keepalive is off, and a close with `too_many_pings` from a proxy doubles the heartbeat's interval and logs one line.",
+  },
+  {
+    id: "link.stale-publication-dropped",
+    says: "A publication of an old connection that arrives after one of the new connection changes nothing, and an equal publication after a reconnect produces no change event.",
+  },
+  {
+    id: "link.slow-watcher-coalesced",
+    says: "A subscriber that stops reading holds a bounded queue: on resuming it gets `gap` or the latest state of each node, never a partial history shown as whole, and 1,000,000 events grow memory by at most 16 MiB.",
+  },
+  {
+    id: "link.link-and-gateway-budget",
+    says: "With 20 stopped readers on one link its bytes in flight stay within 64 MiB, those of the gateway over 40 such links within 1 GiB, and a short call to each of these nodes succeeds within 1 s; a call whose reader goes on is never below its first credit.",
+  },
+  {
+    id: "link.heartbeat-behind-bulk",
+    says: "Ten transfers over a link limited to 1 MiB/s for 60 s cause no missed heartbeat, no reconnect and no state other than `online`.",
+  },
+  {
+    id: "link.hanging-handler-shown",
+    says: "When every third call to a node hangs, the others are answered within twice their usual time, no call is repeated more than 3 times, and `nodes show` counts the calls that timed out and names their method.",
+  },
+  {
+    id: "link.stuck-dialler-ends",
+    says: "An agent that is offline and starts no attempt for 120 s ends with exit 1, so that its service starts it again.",
+  },
+  {
+    id: "link.restart-needed-shown",
+    says: "An agent whose installed version is newer than the running one shows `restart needed` with both versions in `node status` and `nodes show`, and does not end itself.",
+  },
 ] as const;

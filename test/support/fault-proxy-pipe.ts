@@ -8,6 +8,25 @@ export interface LineFaults {
   delayMs: number;
   bytesPerSecond: number | undefined;
   maxWriteBytes: number | undefined;
+  /** One rate for every connection together. */
+  shared: SharedRate | undefined;
+}
+
+/** A rate that several pipes share: each in its turn. */
+export class SharedRate {
+  readonly bytesPerSecond: number;
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(bytesPerSecond: number) {
+    this.bytesPerSecond = bytesPerSecond;
+  }
+
+  /** Resolves when so many bytes have had their time on the line. */
+  take(bytes: number): Promise<void> {
+    const ms = (bytes / this.bytesPerSecond) * 1000;
+    this.#turn = this.#turn.then(() => new Promise((resolve) => void setTimeout(resolve, ms)));
+    return this.#turn;
+  }
 }
 
 /** What went through one direction, over all connections. */
@@ -95,7 +114,8 @@ export class Pipe {
 
   async #write(bytes: Buffer): Promise<void> {
     const { to, faults, counts } = this.#options;
-    const { bytesPerSecond, maxWriteBytes } = faults;
+    const { maxWriteBytes, shared } = faults;
+    const bytesPerSecond = shared?.bytesPerSecond ?? faults.bytesPerSecond;
     // At a rate, fifty writes a second.
     const rated = bytesPerSecond === undefined ? bytes.length : Math.max(1, Math.ceil(bytesPerSecond / 50));
     const count = Math.min(bytes.length, rated, maxWriteBytes ?? bytes.length);
@@ -106,7 +126,8 @@ export class Pipe {
     counts.bytes += count;
     to.write(bytes.subarray(0, count));
     if (this.#options.from.isPaused()) this.changed();
-    if (bytesPerSecond !== undefined) await this.#rest((count / bytesPerSecond) * 1000);
+    if (shared) await shared.take(count);
+    else if (bytesPerSecond !== undefined) await this.#rest((count / bytesPerSecond) * 1000);
     else if (maxWriteBytes !== undefined) await setImmediate();
   }
 

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import type { Server, Socket } from "node:net";
-import { Pipe } from "./fault-proxy-pipe.ts";
+import { Pipe, SharedRate } from "./fault-proxy-pipe.ts";
 import type { LineCounts, LineFaults } from "./fault-proxy-pipe.ts";
 
 /** `up` is from the client to the target, `down` the other way. */
@@ -31,7 +31,14 @@ interface Connection {
 const both: readonly Direction[] = ["up", "down"];
 
 function soundLine(): LineFaults {
-  return { stalled: false, swallows: false, delayMs: 0, bytesPerSecond: undefined, maxWriteBytes: undefined };
+  return {
+    stalled: false,
+    swallows: false,
+    delayMs: 0,
+    bytesPerSecond: undefined,
+    maxWriteBytes: undefined,
+    shared: undefined,
+  };
 }
 
 /**
@@ -119,6 +126,11 @@ export class FaultProxy implements AsyncDisposable {
   /** Limits the rate each way. */
   limit(bytesPerSecond: number): void {
     this.#change(both, { bytesPerSecond });
+  }
+
+  /** Limits the rate each way for all connections together, which take turns. */
+  share(bytesPerSecond: number): void {
+    for (const direction of both) this.#change([direction], { shared: new SharedRate(bytesPerSecond) });
   }
 
   /** Writes at most so many bytes at a time, each way, so that frames arrive in pieces. */
