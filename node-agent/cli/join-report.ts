@@ -12,6 +12,8 @@ import type { ApprovalWait } from "../pairing/wait-for-approval.ts";
 export interface JoinReport {
   /** The request under which a join of this home waited before; empty: none. */
   readonly continues: string;
+  /** Whether what waits in this home is the request of the machine that it was copied from. */
+  readonly isCopy: boolean;
   /** Tells a change; once a change, and nothing in between. */
   readonly onWait: (wait: ApprovalWait) => Promise<void>;
   /** Leaves the end of a wait for `node status`, and throws it again. */
@@ -45,9 +47,11 @@ export function startJoinReport(
 export async function createJoinReport(parts: JoinReportParts): Promise<JoinReport> {
   const before = await readNodeStatus(parts.dir);
   const wasWaiting = before?.state === "waiting_for_approval";
+  const isCopy = wasWaiting && parts.joinsAs === "new_key" && before.joinsAs !== "new_key";
   let told: ApprovalWait | undefined;
   return {
-    continues: wasWaiting ? (before.requestId ?? "") : "",
+    continues: wasWaiting && !isCopy ? (before.requestId ?? "") : "",
+    isCopy,
     onWait: async (wait) => {
       const isNew = told?.requestId !== wait.requestId;
       told = wait;
@@ -88,7 +92,8 @@ async function announce(wait: ApprovalWait, output: Output): Promise<void> {
 }
 
 function logChange({ requestId, fault }: ApprovalWait, log: Log): void {
-  if (fault) log.warn("the gateway cannot be asked", { requestId, code: fault.code, reason: fault.message });
+  if (fault)
+    log.warn("the gateway is asked again later", { requestId, code: fault.code, reason: fault.message });
   else log.info("waiting for approval again", { requestId });
 }
 

@@ -51,6 +51,7 @@ export const join: CommandModule = {
       clock: runtime.clock,
       signal: runtime.signal,
       continues: report.continues,
+      otherKey: report.isCopy,
       onWait: async (wait) => {
         await report.onWait(wait);
         loadAgent().catch(() => undefined);

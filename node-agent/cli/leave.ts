@@ -1,7 +1,8 @@
 import { isFault } from "../../shared/fault/fault.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
-import { removeNodeStatus } from "../config/status-file.ts";
-import { loadIdentity, type NodeIdentity } from "../pairing/identity.ts";
+import type { Runtime } from "../../shared/terminal/runtime.ts";
+import { readNodeStatus, removeNodeStatus } from "../config/status-file.ts";
+import { eraseIdentity, loadIdentity, type NodeIdentity } from "../pairing/identity.ts";
 import { takeHome } from "./hold-home.ts";
 
 const partial = 7;
@@ -13,6 +14,9 @@ export const leave: CommandModule = {
   example: "fairlead node leave",
   run: async (_, runtime) => {
     const { nodeDir } = runtime.home;
+    const status = await readNodeStatus(nodeDir);
+    if (status?.state === "waiting_for_approval" && !(await hasIdentity(nodeDir)))
+      return await giveUpWaiting(runtime, status.requestId ?? "");
     const identity = await readIdentity(nodeDir);
     using _lock = await takeHome(runtime, "fairlead node leave");
     const { leaveGateway } = await import("../pairing/leave.ts");
@@ -31,6 +35,29 @@ export const leave: CommandModule = {
     return left.told ? 0 : partial;
   },
 };
+
+async function hasIdentity(nodeDir: string): Promise<boolean> {
+  try {
+    await loadIdentity(nodeDir);
+    return true;
+  } catch (error) {
+    return !isFault(error, "NOT_FOUND");
+  }
+}
+
+/** A machine that only waits has nothing to unpair; its request stands at the gateway until somebody decides. */
+async function giveUpWaiting(runtime: Runtime, requestId: string): Promise<number> {
+  const { nodeDir } = runtime.home;
+  using _ = await takeHome(runtime, "fairlead node leave");
+  await eraseIdentity(nodeDir);
+  await removeNodeStatus(nodeDir);
+  const nextStep = `fairlead nodes reject ${requestId}`;
+  await runtime.output.result({ nodeId: null, told: false, requestId, nextStep }, () => [
+    "this machine waits no more; its key is erased",
+    `an administrator takes its request from the list: ${nextStep}`,
+  ]);
+  return partial;
+}
 
 /** Undefined for a damaged identity: erasing it is what is asked for, whoever it was. */
 async function readIdentity(nodeDir: string): Promise<NodeIdentity | undefined> {

@@ -58,7 +58,9 @@ function toWaiting(written: ReadNodeStatus): Shown {
   return {
     state,
     exit: exitStatus("ENROLMENT_PENDING"),
-    nextStep: written.isAlive ? nextStep : `${nextStep}, and here fairlead node join CODE with the same code`,
+    nextStep: written.isAlive
+      ? nextStep
+      : `${nextStep}, and here fairlead node join CODE with the same code and options`,
     reason: written.isAlive ? written.reason : "join_not_running",
     written,
   };

@@ -52,6 +52,8 @@ export interface JoinOptions {
    * `new_key` to become another node.
    */
   readonly existing?: "refuse" | "same_key" | "new_key";
+  /** Makes a key of its own where an unfinished join left one: that one is another machine's, whose home was copied. */
+  readonly otherKey?: boolean;
   /** The request under which a join of this home waited before; empty: none. */
   readonly continues?: string;
   /** Hears how the wait for an administrator goes, when the code requires one; awaited before the wait goes on. */
@@ -148,7 +150,7 @@ async function keyOnDisk(options: JoinOptions, before: NodeIdentity | undefined)
   const stage = joiningFolder(options.dir);
   const path = join(stage, identityFiles.key);
   const present = options.existing === "same_key" ? before?.keyPem : undefined;
-  const kept = await readPrivateFile(path);
+  const kept = options.otherKey === true ? undefined : await readPrivateFile(path);
   if (kept && isUsableKey(kept.text) && (present ? kept.text === present : kept.text !== before?.keyPem)) {
     return { keyPem: kept.text, isFresh: false };
   }

@@ -1,5 +1,6 @@
+import { cp, readdir } from "node:fs/promises";
 import { hostname } from "node:os";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../shared/lifetime/clock.ts";
 import { proves } from "../support/proves.ts";
 import { runCli } from "../support/run-cli.ts";
@@ -62,6 +63,32 @@ proves(
     expect((await listPending(gateway)).requests.map(({ id }) => id)).toEqual([request?.id]);
     expect((await gateway.cli(["nodes", "reject", request?.id ?? ""])).exitCode).toBe(0);
     expect((await again.ended).exitCode).toBe(3);
+  },
+);
+
+test(
+  "a copy of a home that waits can wait for itself, and a machine can stop waiting",
+  patience,
+  async () => {
+    await using home = await makeTempFolder();
+    await using copy = await makeTempFolder();
+    const code = await inviteCode(gateway, ["--require-approval", "--uses", "2"]);
+    await using original = await startWaitingJoin(code, { home: home.path });
+    await cp(home.join("node"), copy.join("node"), { recursive: true });
+    await using other = await startWaitingJoin(code, { home: copy.path }, ["--new-identity"]);
+    expect(other.requestId).not.toBe(original.requestId);
+    const { requests } = await listPending(gateway);
+    expect(requests.map(({ id }) => id)).toEqual([original.requestId, other.requestId]);
+    expect(new Set(requests.map(({ keyFingerprint }) => keyFingerprint)).size).toBe(2);
+
+    const left = await runCli(["node", "leave"], { home: copy.path });
+    expect(left.exitCode).toBe(7);
+    expect(left.stdout).toContain(`fairlead nodes reject ${other.requestId}`);
+    await other.ended;
+    expect((await readdir(copy.join("node"))).filter((name) => !name.startsWith("lock"))).toEqual([]);
+    for (const id of [original.requestId, other.requestId])
+      expect((await gateway.cli(["nodes", "reject", id])).exitCode).toBe(0);
+    expect((await original.ended).exitCode).toBe(3);
   },
 );
 
