@@ -244,4 +244,8 @@ export const pairing = [
     id: "pairing.enrol-burst",
     says: "200 machines that join at once with one code of 200 uses are all `online` within 10 times the time that 20 take.",
   },
+  {
+    id: "pairing.key-before-first-contact",
+    says: "The node's P-256 key is on disk before the first byte is sent to the gateway, and a later search of the gateway's state and of a backup finds no private key of the node.",
+  },
 ] as const;

@@ -1,9 +1,13 @@
 import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { createPublicationBoard } from "../../../node-agent/link/publications.ts";
 import { startLink } from "../../../node-agent/link/start-link.ts";
 import { dialTls } from "../../../node-agent/pairing/tls.ts";
+import { digestOf } from "../../../shared/content/digest.ts";
 import { Admin } from "../../../shared/gen/fairlead/v1/admin_pb.ts";
+import { PublicationKind } from "../../../shared/gen/fairlead/v1/link_pb.ts";
+import { Tools } from "../../../shared/gen/fairlead/v1/tools_pb.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
-import type { Client } from "../../../shared/rpc/service.ts";
+import { type Client, serve } from "../../../shared/rpc/service.ts";
 import { joinAs } from "../../scenarios/pairing/pairing-gateway.ts";
 import type { TestGateway } from "../../support/start-gateway.ts";
 import { inviteCode } from "../../support/start-node.ts";
@@ -21,7 +25,9 @@ export async function openAdmin(gateway: TestGateway): Promise<AdminClient> {
   return { admin: client.client(Admin), [Symbol.asyncDispose]: () => client[Symbol.asyncDispose]() };
 }
 
-/** Machines of this process with identity and link of the real agent, and nothing behind them. */
+const noTools = { epoch: 1n, digest: digestOf("no tools") };
+
+/** Machines of this process with identity and link of the real agent, which publish an empty list of tools. */
 export interface Machines extends AsyncDisposable {
   /** Lets so many more join with one code for all, at most `atOnce` at the same time; resolves when all are online. */
   join(code: string, count: number, atOnce?: number): Promise<readonly string[]>;
@@ -38,8 +44,15 @@ export function startMachines(): Machines {
   const joinOne = async (code: string): Promise<string> => {
     const home = stack.use(await makeTempFolder());
     const { identity } = await joinAs(code, home);
+    const publications = createPublicationBoard();
+    publications.publish({ ...noTools, publication: PublicationKind.TOOLS });
     const link = stack.use(
-      startLink({ addresses: identity.addresses, loadTls: () => dialTls(identity), services: [] }),
+      startLink({
+        addresses: identity.addresses,
+        loadTls: () => dialTls(identity),
+        services: [serve(Tools, { listPublished: async () => ({ ...noTools, tools: [] }) })],
+        publications,
+      }),
     );
     const signal = AbortSignal.timeout(300_000);
     for await (const { state } of link.changes({ signal })) if (state === "online") return identity.nodeId;
