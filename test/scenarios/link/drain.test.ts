@@ -50,7 +50,7 @@ proves(
     const [short, long] = lines.map((line) => `-c\0${line}`) as [string, string];
     const [finishing, lasting] = [exec(lines[0]), exec(lines[1])];
     await expect
-      .poll(() => findProcesses(short).length > 0 && findProcesses(long).length > 0, soon)
+      .poll(() => findProcesses(short).length > 1 && findProcesses(long).length > 1, soon)
       .toBe(true);
     const drained = await gateway.json(["nodes", "drain", "devbox", "--within", "8s", "--note", "new disk"]);
     expect(drained).toMatchObject({
