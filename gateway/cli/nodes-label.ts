@@ -10,7 +10,7 @@ export const label: CommandModule = {
   words: "nodes label",
   summary: "set labels of a node, or remove them",
   example: "fairlead nodes label devbox env=prod team/role=build region-",
-  args: [nodeArgument, { name: "<change...>", text: "K=V sets a label, K- removes one" }],
+  args: [nodeArgument, { name: "<change...>", text: "a label to set as K=V, or K- to remove one" }],
   run: async (input, runtime) => {
     const change = parseChange(input.rest("change"));
     await using gateway = await openGateway(runtime);

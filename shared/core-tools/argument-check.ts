@@ -1,4 +1,4 @@
-import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
+import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
 import { Fault, type JsonValue } from "../fault/fault.ts";
 import type { JsonSchema } from "./core-tools.ts";
 
@@ -10,23 +10,30 @@ export type ArgumentCheck = (given: ToolArguments) => void;
 
 const messageBytes = 200;
 
+const options: Options = {
+  strict: false,
+  validateFormats: false,
+  allErrors: false,
+  addUsedSchema: false,
+  logger: false,
+  ownProperties: true,
+};
+
+/** What a schema may say is compiled once: it costs forty times as much as a usual schema. */
+let dialect: Ajv2020 | undefined;
+
 /**
  * A check made of a schema. No address is ever opened: a reference out of the schema, or a schema that is none, fails
  * here with `INVALID_ARGUMENT`. Unknown keywords and formats are notes.
  */
 export function compileArguments(schema: JsonSchema): ArgumentCheck {
   const { $schema: _dialect, $id: _id, ...plain } = schema;
-  const ajv = new Ajv2020({
-    strict: false,
-    validateFormats: false,
-    allErrors: false,
-    addUsedSchema: false,
-    logger: false,
-    ownProperties: true,
-  });
+  dialect ??= new Ajv2020(options);
   let validate: ValidateFunction;
   try {
-    validate = ajv.compile(plain);
+    if (dialect.validateSchema(plain) !== true) throw new Error(dialect.errorsText(dialect.errors));
+    // One of its own for each: what one schema names is never found by another.
+    validate = new Ajv2020({ ...options, meta: false, validateSchema: false }).compile(plain);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message.slice(0, messageBytes) : "it is no schema";
     throw new Fault("INVALID_ARGUMENT", `the schema of the arguments cannot be used: ${why}`, {
