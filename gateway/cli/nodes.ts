@@ -29,10 +29,12 @@ export const commands: readonly CommandModule[] = [
       const selector = input.text("selector");
       const labels = selector === undefined ? {} : parsePairs([selector], "selector");
       await using gateway = await openGateway(runtime);
-      const { nodes } = await gateway.client(Admin).listNodes({ state, labels }, gateway.call());
+      const listed = await gateway.client(Admin).listNodes({ state, labels }, gateway.call());
+      const { nodes, waiting } = listed;
       await runtime.output.result({ nodes: nodes.map(nodeToJson) }, () =>
         nodesToTable(nodes, runtime.clock.now()),
       );
+      if (waiting > 0 && !runtime.output.json) runtime.output.note(waitingNote(waiting));
     },
   },
   {
@@ -85,6 +87,10 @@ export const commands: readonly CommandModule[] = [
   nodesCall,
   nodesOutcome,
 ];
+
+function waitingNote(count: number): string {
+  return `note: ${count === 1 ? "a machine waits" : `${count} machines wait`} to be let in: fairlead nodes pending`;
+}
 
 function unknownState(state: string): Fault {
   return new Fault("INVALID_ARGUMENT", `--state ${state} is no state of a node`, {

@@ -110,7 +110,7 @@ function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Ad
         .filter(({ state }) =>
           request.state === "" ? state !== "revoked" : request.state === "all" || state === request.state,
         );
-      return { nodes: shown };
+      return { nodes: shown, waiting: (await options.enrolments.list()).length };
     },
     getNode: async (request) => ({ node: summary(options, await nodes.resolve(request.node)) }),
     revokeNode: async (request) => {

@@ -46,6 +46,7 @@ proves(
     expect(program.stdout()).toContain(`request ${request?.id}`);
     expect(program.stdout()).toContain(`comparison code: ${request?.comparisonCode} `);
 
+    expect((await gateway.cli(["nodes", "ls"])).stderr).toContain("a machine waits to be let in");
     const shown = await runCli(["node", "status"], { home: home.path });
     expect(shown.exitCode).toBe(3);
     expect(shown.stdout).toMatch(/^state: waiting for approval since \d{4}-\d\d-\d\dT/m);
