@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
-import type { Pin } from "../../shared/identity/pin.ts";
 import {
   makePrivateFolder,
   publishFolder,
@@ -34,9 +33,9 @@ import { createAuthority, issueCrossCertificate } from "./issue.ts";
  */
 export type ChangePhase = "single" | "announced" | "switched";
 
-/** Signatures over a statement of trust, one of each authority that counts. */
+/** A statement of trust with the signature of each authority that counts: its certificate, PEM, and base64. */
 export interface SignedTrust extends TrustStatement {
-  readonly signatures: readonly { readonly authority: Uint8Array; readonly signature: Uint8Array }[];
+  readonly signatures: readonly { readonly authority: string; readonly signature: string }[];
 }
 
 /** Who signs for a gateway, and whose signatures count, at every moment. */
@@ -223,9 +222,9 @@ class OpenAuthorities implements Authorities {
       serial: Math.max(lastSerial + 1, Math.floor(now)),
       pins: this.trusted.map(({ pin }) => pin),
     };
-    const signatures = this.trusted.map(({ keyPem, certificate }) => ({
-      authority: new Uint8Array(certificate.raw),
-      signature: signTrust(statement, keyPem),
+    const signatures = this.trusted.map(({ keyPem, certificatePem }) => ({
+      authority: certificatePem,
+      signature: Buffer.from(signTrust(statement, keyPem)).toString("base64"),
     }));
     this.#statement = { ...statement, signatures };
     await putSetting(store.db, trustKey, { value: formatStatement(this.#statement), now });
@@ -268,33 +267,14 @@ function toChange(value: unknown): Change | undefined {
 }
 
 function formatStatement({ serial, pins, signatures }: SignedTrust): JsonValue {
-  const toText = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64");
   return {
     serial,
     pins: [...pins],
-    signatures: signatures.map(({ authority, signature }) => ({
-      authority: toText(authority),
-      signature: toText(signature),
-    })),
+    signatures: signatures.map(({ authority, signature }) => ({ authority, signature })),
   };
-}
-
-interface KeptStatement {
-  readonly serial: number;
-  readonly pins: readonly Pin[];
-  readonly signatures: readonly { readonly authority: string; readonly signature: string }[];
 }
 
 function readStatement(value: unknown): SignedTrust | undefined {
-  if (value === undefined) return undefined;
   // Written by this program only; nodes judge the signatures.
-  const { serial, pins, signatures } = value as KeptStatement;
-  return {
-    serial,
-    pins,
-    signatures: signatures.map(({ authority, signature }) => ({
-      authority: Buffer.from(authority, "base64"),
-      signature: Buffer.from(signature, "base64"),
-    })),
-  };
+  return value === undefined ? undefined : (value as SignedTrust);
 }

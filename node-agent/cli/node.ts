@@ -1,5 +1,6 @@
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { configCommands } from "./config.ts";
+import { doctor } from "./doctor.ts";
 import { join } from "./join.ts";
 import { leave } from "./leave.ts";
 import { run } from "./node-run.ts";
@@ -11,6 +12,7 @@ export const commands: readonly CommandModule[] = [
   join,
   run,
   status,
+  doctor,
   ...workspaceCommands,
   ...configCommands,
   leave,

@@ -68,7 +68,8 @@ export async function renewLapsedAt(
   });
 }
 
-type Ask = Omit<MendOptions, "doubt">;
+/** Where and how the gateway is asked, when nothing is to be mended. */
+export type Ask = Omit<MendOptions, "doubt">;
 
 async function withGateway<T>(
   { pins }: NodeIdentity,
@@ -84,17 +85,41 @@ async function withGateway<T>(
   return await work(client.client(Pairing));
 }
 
-async function askTime(
-  pairing: Client<typeof Pairing>,
-  { clock, signal }: Ask,
-): Promise<{ readonly nonce: Uint8Array; readonly gatewayNow: number }> {
+/** What the gateway at an address says of the time. */
+export interface AskedTime {
+  readonly nonce: Uint8Array;
+  /** The gateway's time, in milliseconds since 1970. */
+  readonly gatewayNow: number;
+  /** How far this machine's clock is ahead of it, in milliseconds. */
+  readonly offMs: number;
+}
+
+/** Asks the gateway at an address for its time; it has to prove its pin. The clock is judged by whoever asks. */
+export async function askGatewayTime(identity: NodeIdentity, options: Ask): Promise<AskedTime> {
+  return await withGateway(identity, options, (pairing) => measureTime(pairing, options));
+}
+
+async function askTime(pairing: Client<typeof Pairing>, options: Ask): Promise<AskedTime> {
+  const asked = await measureTime(pairing, options);
+  const fault = judgeClock(asked);
+  if (fault) throw fault;
+  return asked;
+}
+
+async function measureTime(pairing: Client<typeof Pairing>, { clock, signal }: Ask): Promise<AskedTime> {
   const askedAt = clock.now();
   const { nonce, nowMs } = await pairing.challenge({}, { signal, deadlineMs: askTimeoutMs });
   const gatewayNow = Number(nowMs);
   // The answer was made somewhere between asking and hearing.
-  const offMs = (askedAt + clock.now()) / 2 - gatewayNow;
-  if (Math.abs(offMs) > maxClockOffMs) throw clockFault(offMs, gatewayNow);
-  return { nonce, gatewayNow };
+  return { nonce, gatewayNow, offMs: (askedAt + clock.now()) / 2 - gatewayNow };
+}
+
+/** The fault of a clock that can judge no certificate, or undefined for one that is good enough. */
+export function judgeClock({
+  offMs,
+  gatewayNow,
+}: Pick<AskedTime, "offMs" | "gatewayNow">): Fault | undefined {
+  return Math.abs(offMs) > maxClockOffMs ? clockFault(offMs, gatewayNow) : undefined;
 }
 
 function clockFault(offMs: number, gatewayNow: number): Fault {

@@ -7,7 +7,8 @@ import type { HeldIdentity } from "./held-identity.ts";
 export interface ReceivedTrust {
   readonly serial: bigint;
   readonly pins: readonly string[];
-  readonly signatures: readonly { readonly authority: Uint8Array; readonly signature: Uint8Array }[];
+  /** The authority's certificate, PEM, and its signature in base64. */
+  readonly signatures: readonly { readonly authority: string; readonly signature: string }[];
 }
 
 /** What became of a statement: it changed what is trusted, said nothing new, or nobody who is trusted had signed it. */
@@ -41,7 +42,7 @@ function isSigned(
     return (
       trusted.includes(pin) &&
       statement.pins.includes(pin) &&
-      isTrustSignature(statement, certificate, signature)
+      isTrustSignature(statement, certificate, Buffer.from(signature, "base64"))
     );
   });
 }

@@ -13,6 +13,10 @@ export const pairing = [
     says: "An alias is 1 to 32 characters of a to z, 0 to 9 and single hyphens, begins with a letter and does not end with a hyphen; any other is refused with `INVALID_ARGUMENT`, `details.field` = `alias`.",
   },
   {
+    id: "pairing.wrong-clock-named",
+    says: "A node whose clock is 30 days off shows the clock and the difference in seconds as the reason in `node status` and `node doctor`, not an expired or invalid certificate.",
+  },
+  {
     id: "pairing.rejoin-after-terminal-state",
     says: "`node join CODE` in a home whose state is `IDENTITY_UNKNOWN` or `IDENTITY_EXPIRED` enrols the same key again, and a gateway that still knows it keeps its alias, labels and grants; after `IDENTITY_REVOKED` it makes a new key and says so.",
   },

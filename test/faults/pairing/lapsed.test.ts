@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
-import { memberOf } from "../../support/cli-fault.ts";
+import { listOf, memberOf } from "../../support/cli-fault.ts";
 import { startGatewayBehindProxy } from "../../support/gateway-behind-proxy.ts";
 import { lapseCertificate } from "../../support/lapsed-certificate.ts";
 import { proves } from "../../support/proves.ts";
@@ -77,7 +77,8 @@ test(
   },
 );
 
-test(
+proves(
+  "pairing.wrong-clock-named",
   "a node whose clock is 30 days off says so, in seconds, and is back once it is set",
   patience,
   async () => {
@@ -86,11 +87,11 @@ test(
     await using node = await startNode({ gateway });
     await node.kill("SIGTERM");
     for (const days of [30, -30]) {
-      await using program = spawnProgram(["node", "run"], {
-        home: node.home,
+      const shifted = {
         nodeArgs: ["--import", join(import.meta.dirname, "../../fixtures/programs/shift-clock.mjs")],
         env: { FAIRLEAD_TEST_CLOCK_MS: String(days * dayMs) },
-      });
+      };
+      await using program = spawnProgram(["node", "run"], { home: node.home, ...shifted });
       await expect
         .poll(async () => memberOf((await node.cli(["node", "status", "--json"])).json, "reason"), slowly)
         .toBe("clock_wrong");
@@ -103,6 +104,12 @@ test(
         new RegExp(`the clock of this machine is \\d+ s ${days > 0 ? "ahead of" : "behind"} the gateway's`),
       );
       expect(stdout).not.toMatch(/expired|not valid/);
+      const doctor = await node.cli(["node", "doctor", "--json"], shifted);
+      expect(doctor.exitCode).toBe(1);
+      const checks = listOf(doctor.json, "checks");
+      const failed = checks.filter((check) => memberOf(check, "state") === "failed");
+      expect(failed).toMatchObject([{ check: "clock", message: expect.stringMatching(/ \d{7} s /) }]);
+      expect(JSON.stringify(checks)).not.toMatch(/expired|not valid|lapsed/);
       expect(program.pid).toBeGreaterThan(0);
     }
     await node.restart();
