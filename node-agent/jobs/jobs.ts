@@ -90,6 +90,7 @@ class JobTable implements Jobs {
       if (!link) continue;
       this.#adopt(link);
       if (found.note.version === version) this.#current = Promise.resolve(link);
+      else void this.#leaveWhenDone(link);
     }
     this.#records.look();
   }
@@ -131,12 +132,20 @@ class JobTable implements Jobs {
     this.#jobs.delete(id);
     this.#records.ended(job, exit);
     job.settle(exit);
+    void this.#leaveWhenDone(job.link);
+  }
+
+  /** A supervisor that takes no new jobs has done its work with the last of its own. */
+  async #leaveWhenDone(link: SupervisorLink | undefined): Promise<void> {
+    const isCurrent = link === (await this.#current?.catch(() => undefined));
+    if (!link || isCurrent || this.running().some((job) => job.link === link)) return;
+    link.leave();
   }
 
   /** A supervisor speaks no more. What it ran is ended here, unless it wrote down how it ended. */
   async #lost(link: SupervisorLink): Promise<void> {
     this.#links.delete(link);
-    this.#current = undefined;
+    if ((await this.#current?.catch(() => undefined)) === link) this.#current = undefined;
     const its = [...this.#jobs.values()].filter((job) => job.link === link);
     if (this.#scope.signal.aborted) return;
     for (const job of its) {
@@ -204,7 +213,7 @@ class JobTable implements Jobs {
     return new AgentJob({ id, about, startedAt, pid: process?.pid ?? 0, folder, clock, exit });
   }
 
-  running(): readonly Job[] {
+  running(): readonly AgentJob[] {
     return [...this.#jobs.values()];
   }
 
