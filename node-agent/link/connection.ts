@@ -63,6 +63,9 @@ export interface ConnectionOptions {
 /** A gateway that is refused has so long to read why, in milliseconds. */
 const refusedMs = 500;
 
+/** How long a drain waits for what has ended to be answered, in milliseconds. */
+const lastAnswersMs = 250;
+
 type Said = MessageInitShape<typeof NodeLinkControlRequestSchema>["kind"];
 
 /**
@@ -272,12 +275,14 @@ export class Connection {
   async drain(options: { readonly deadlineMs: number; readonly reason: string }): Promise<void> {
     const { deadlineMs, reason } = options;
     this.say({ case: "drain", value: { deadlineMs, reason } });
-    this.#streams?.leaveJobs(new Fault("NODE_OFFLINE", "the node is being drained"));
     const idle = this.idle();
     const settled = new AbortController();
     void idle.then(() => settled.abort());
-    if (this.callCount > 0)
-      await this.#options.clock.sleep(deadlineMs, { signal: settled.signal }).catch(() => undefined);
+    const { signal } = settled;
+    // Jobs that have just ended still answer; the others go on, and are left.
+    if (this.callCount > 0) await this.#options.clock.sleep(lastAnswersMs, { signal }).catch(() => undefined);
+    this.#streams?.leaveJobs(new Fault("NODE_OFFLINE", "the node is being drained"));
+    if (this.callCount > 0) await this.#options.clock.sleep(deadlineMs, { signal }).catch(() => undefined);
     this.cancelAll(new Fault("CANCELLED", "the node is being drained", { details: { reason: "draining" } }));
     await idle;
   }

@@ -29,7 +29,7 @@ test("jobs have ten minutes without a link, and a link that is back in time give
   const link = found && (await connectSupervisor(found, { jobsDir, clock }));
   if (!link) throw new Error("the supervisor does not answer");
   const heard: FromSupervisor[] = [];
-  link.hear((message) => heard.push(message));
+  link.hear((message) => void heard.push(message));
   const kinds = (): readonly string[] => heard.map(({ kind }) => kind);
   const job: JobStart = {
     id: "job",
