@@ -37,6 +37,8 @@ export interface AgentDeps {
   readonly readSettings: () => Promise<NodeSettings>;
   /** This program's own environment, of which commands and workers get a little. */
   readonly environment: Environment;
+  /** How long the first link waits until the skills were searched, in milliseconds; 5 s by default. */
+  readonly firstSearchMs?: number;
   /** Whether the jobs end when the agent does; asked as it ends. By default they go on without it, for their time. */
   readonly endsJobs?: () => boolean;
 }
@@ -218,6 +220,7 @@ async function startWorkers(
     await startSkills({
       ...common,
       log: log.child({ room: "skills" }),
+      ...(deps.firstSearchMs === undefined ? {} : { firstSearchMs: deps.firstSearchMs }),
       publish: (notice) => board.publish(notice),
     }),
   );

@@ -14,6 +14,8 @@ export interface JoinReport {
   readonly continues: string;
   /** Whether what waits in this home is the request of the machine that it was copied from. */
   readonly isCopy: boolean;
+  /** Whether this join had to wait. */
+  readonly hasWaited: () => boolean;
   /** Tells a change; once a change, and nothing in between. */
   readonly onWait: (wait: ApprovalWait) => Promise<void>;
   /** Leaves the end of a wait for `node status`, and throws it again. */
@@ -52,6 +54,7 @@ export async function createJoinReport(parts: JoinReportParts): Promise<JoinRepo
   return {
     continues: wasWaiting && !isCopy ? (before.requestId ?? "") : "",
     isCopy,
+    hasWaited: () => told !== undefined,
     onWait: async (wait) => {
       const isNew = told?.requestId !== wait.requestId;
       told = wait;

@@ -64,7 +64,7 @@ export const join: CommandModule = {
     await runtime.output.event({ event: "joined", nodeId, alias, profile }, () => [
       `joined as ${alias}${instead}, node ${nodeId}, profile ${profile}`,
     ]);
-    return await runAgent(input, runtime);
+    return await runAgent(input, runtime, { isLookedFor: report.hasWaited() });
   },
 };
 

@@ -18,11 +18,24 @@ export function loadAgent(): Promise<typeof AgentModule> {
   return import("../agent.ts");
 }
 
+/** How an agent is run. */
+export interface RunAgentOptions {
+  /** A person has just let the machine in and looks for it: the link comes first, skills follow. */
+  readonly isLookedFor?: boolean;
+}
+
+// Enough for a small workspace.
+const lookedForSearchMs = 300;
+
 /**
  * Runs the agent until it is stopped or its identity has ended; prints `ready` once its link is up and published. The
  * caller holds the home.
  */
-export async function runAgent(input: CommandInput, runtime: Runtime): Promise<number> {
+export async function runAgent(
+  input: CommandInput,
+  runtime: Runtime,
+  options: RunAgentOptions = {},
+): Promise<number> {
   const readSettings = (): ReturnType<typeof readNodeSettings> => readNodeSettings(runtime);
   const settings = await readSettings();
   await loadIdentity(runtime.home.nodeDir);
@@ -34,6 +47,7 @@ export async function runAgent(input: CommandInput, runtime: Runtime): Promise<n
     version: runtime.version,
     readSettings,
     environment: process.env,
+    ...(options.isLookedFor === true ? { firstSearchMs: lookedForSearchMs } : {}),
     endsJobs: () => input.flag("until-stdin-ends") || isInterrupted(runtime),
   });
   const { nodeId, alias } = agent;

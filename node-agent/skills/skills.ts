@@ -32,6 +32,8 @@ export interface SkillsHostOptions {
   readonly environment: WorkerEnvironment;
   readonly clock?: Clock;
   readonly log: Log;
+  /** How long the start waits for the first search, in milliseconds; what comes later is a notice. 5 s by default. */
+  readonly firstSearchMs?: number;
 }
 
 /** The `Skills` service of this machine, answered by its worker process. Disposing it ends the process. */
@@ -45,8 +47,7 @@ export interface SkillsHost extends AsyncDisposable {
   readonly pid: number | undefined;
 }
 
-/** How long a start waits for the first search, in milliseconds; what comes later is a notice like any other. */
-const firstSearchMs = 5000;
+const defaultFirstSearchMs = 5000;
 
 /** Starts the Skills worker, what passes calls to it, and what follows its changes. */
 export async function startSkills(options: SkillsHostOptions): Promise<SkillsHost> {
@@ -91,7 +92,8 @@ class Host implements SkillsHost {
 
   /** Resolves once the first search has ended, or would take too long to wait for. */
   async searched(): Promise<void> {
-    using patience = startDeadline({ timeoutMs: firstSearchMs, clock: this.#clock });
+    const timeoutMs = this.#options.firstSearchMs ?? defaultFirstSearchMs;
+    using patience = startDeadline({ timeoutMs, clock: this.#clock });
     await raceSignal(this.#first.promise, patience.signal).catch(() => undefined);
   }
 

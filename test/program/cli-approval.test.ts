@@ -134,13 +134,15 @@ proves(
     await using _ = await startNode({ gateway, alias: "plain", workspaces });
     const listed = await gateway.json(["workspaces", "ls"]);
     const tools = JSON.stringify(await gateway.json(["tools", "ls"]));
-    const skills = JSON.stringify(await gateway.json(["skills", "ls"]));
+    const skills = async (): Promise<string> => JSON.stringify(await gateway.json(["skills", "ls"]));
+    // A machine that somebody waits for is linked first; its skills follow.
+    await expect.poll(skills, { timeout: 20_000 }).toContain("devbox-tidy");
     for (const alias of ["devbox", "plain"]) {
       expect(listed).toMatchObject({
         workspaces: expect.arrayContaining([expect.objectContaining({ node: alias, name: "app" })]),
       });
       expect(tools).toContain(`${alias}__list`);
-      expect(skills).toContain(`${alias}-tidy`);
+      expect(await skills()).toContain(`${alias}-tidy`);
     }
     expect((await listPending(gateway)).requests).toEqual([]);
     expect(await gateway.json(["nodes", "show", "devbox"])).toMatchObject({ note: "for the build team" });
