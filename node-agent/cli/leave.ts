@@ -1,9 +1,10 @@
-import { isFault } from "../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
 import { readNodeStatus, removeNodeStatus } from "../config/status-file.ts";
 import { eraseIdentity, loadIdentity, type NodeIdentity } from "../pairing/identity.ts";
 import { takeHome } from "./hold-home.ts";
+import { openJobsHere } from "./jobs.ts";
 
 const partial = 7;
 
@@ -20,6 +21,7 @@ export const leave: CommandModule = {
     const identity = await readIdentity(nodeDir);
     using _lock = await takeHome(runtime, "fairlead node leave");
     const { leaveGateway } = await import("../pairing/leave.ts");
+    await endJobs(runtime);
     const left = await leaveGateway({ dir: nodeDir, clock: runtime.clock, signal: runtime.signal });
     await removeNodeStatus(nodeDir);
     const nodeId = left.nodeId || (identity?.nodeId ?? "");
@@ -35,6 +37,13 @@ export const leave: CommandModule = {
     return left.told ? 0 : partial;
   },
 };
+
+/** What still runs for sessions of the gateway ends with the membership. */
+async function endJobs(runtime: Runtime): Promise<void> {
+  using running = await openJobsHere(runtime);
+  const left = new Fault("CANCELLED", "the machine has left its gateway", { details: { reason: "left" } });
+  await Promise.all(running.jobs.map((job) => running.end(job, left)));
+}
 
 async function hasIdentity(nodeDir: string): Promise<boolean> {
   try {

@@ -1,6 +1,7 @@
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { configCommands } from "./config.ts";
 import { doctor } from "./doctor.ts";
+import { jobsCommands } from "./jobs.ts";
 import { join } from "./join.ts";
 import { leave } from "./leave.ts";
 import { run } from "./node-run.ts";
@@ -13,6 +14,7 @@ export const commands: readonly CommandModule[] = [
   run,
   status,
   doctor,
+  ...jobsCommands,
   ...workspaceCommands,
   ...configCommands,
   leave,

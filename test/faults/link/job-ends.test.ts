@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { faultOf, listOf, memberOf } from "../../support/cli-fault.ts";
 import { findProcesses } from "../../support/find-processes.ts";
 import { startNodeBehindProxy, type NodeBehindProxy } from "../../support/node-behind-proxy.ts";
 import type { Program } from "../../support/spawn-program.ts";
@@ -111,6 +112,42 @@ test(
     await expect
       .poll(async () => (await kit.gateway.cli(["files", "ls", "devbox:/app"])).exitCode, slowly)
       .toBe(0);
+  },
+);
+
+test(
+  "the machine lists what runs on it and ends what it will, with its agent and without",
+  patience,
+  async () => {
+    const { node } = kit;
+    const first = await startLasting(["--json"]);
+    const second = await startLasting(["--json"]);
+    const listed = async (): Promise<readonly unknown[]> =>
+      listOf(await node.json(["node", "jobs", "ls"]), "jobs");
+    const [one, two] = await listed();
+    expect(one).toMatchObject({ agent: "operator", session: null, workspace: "app", cwd: "/app" });
+    expect(String(memberOf(one, "command"))).toContain("setsid sleep");
+    await node.json(["node", "jobs", "stop", String(memberOf(one, "id"))]);
+    expect(first.isAlive()).toBe(false);
+    expect((await first.call.ended).exitCode).toBe(1);
+    expect(JSON.parse(first.call.stdout())).toMatchObject({
+      error: { code: "CANCELLED", details: { reason: "ended_on_node" } },
+    });
+
+    await node.kill("SIGKILL");
+    expect(await listed()).toEqual([two]);
+    await node.json(["node", "jobs", "stop", String(memberOf(two, "id")).slice(0, 12)]);
+    expect(second.isAlive()).toBe(false);
+    expect(await listed()).toEqual([]);
+    expect(faultOf(await node.cli(["node", "jobs", "stop", "none", "--json"]))).toMatchObject({
+      exitCode: 4,
+      hint: "fairlead node jobs ls",
+    });
+    await node.restart();
+    expect((await second.call.ended).exitCode).toBe(1);
+    expect(JSON.parse(second.call.stdout())).toMatchObject({
+      error: { code: "CANCELLED", details: { reason: "ended_on_node" } },
+    });
   },
 );
 
