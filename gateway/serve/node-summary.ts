@@ -91,7 +91,10 @@ function standingOf(
   if (node.revokedAt !== undefined)
     return { state: "revoked", sinceMs: BigInt(node.revokedAt), reason: "revoked" };
   const sinceMs = presence.sinceMs > 0 ? presence.sinceMs : node.pairedAt;
-  return { state: presence.state, sinceMs: BigInt(sinceMs), reason: presence.reason };
+  // It was approved while it was not on the line, and has not come back for its certificate.
+  const isAwaited = node.certificateExpiresAt === 0 && presence.state === "offline";
+  const reason = isAwaited ? "awaits_machine" : presence.reason;
+  return { state: presence.state, sinceMs: BigInt(sinceMs), reason };
 }
 
 function undrainStep({ alias }: NodeRecord): string {
@@ -100,6 +103,8 @@ function undrainStep({ alias }: NodeRecord): string {
 
 function nextStep(node: NodeRecord, state: string, reason: string): string {
   if (state === "revoked") return "fairlead invite, then on that machine fairlead node join CODE";
+  if (reason === "awaits_machine")
+    return "on that machine: fairlead node join CODE, with the code that it asked with";
   if (state === "offline" && reason === "goodbye") return "on that machine: fairlead node run";
   if (state === "offline") return "on that machine: fairlead node status";
   return "";

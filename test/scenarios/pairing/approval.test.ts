@@ -59,6 +59,12 @@ proves(
     expect(nodes.filter(({ already }) => already)).toHaveLength(2);
     const added = (await listNodes()).filter((node) => !before.some((old) => old.id === node.id));
     expect(added).toMatchObject([{ id: nodes[0]?.id, alias: "twice" }]);
+    expect(await gateway.json(["nodes", "show", "twice"])).toMatchObject({
+      state: "offline",
+      reason: "awaits_machine",
+      nextStep: expect.stringContaining("fairlead node join CODE"),
+      certificateExpiresAt: null,
+    });
     const answer = await machine.ask(code);
     expect(answer).toMatchObject({ nodeId: nodes[0]?.id, alias: "twice" });
   },
