@@ -73,6 +73,12 @@ export class LinkSide {
     });
   }
 
+  /** A stream that it took was parked: the node lives, and the stream is free. */
+  parked(stream: ServeStream): void {
+    this.#owner.onAlive();
+    this.pool.onFree(stream);
+  }
+
   /** Ends it: calls on its streams hear of the loss, and the connection is gone soon. Without a fault it ends cleanly. */
   end(fault: Fault | undefined): void {
     if (this.signal.aborted) return;

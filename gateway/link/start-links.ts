@@ -292,7 +292,7 @@ class Host implements Links {
     stream.onMessage((bytes) => {
       if (parked) return serving.onMessage(bytes);
       parked = true;
-      if (isParkedFor(link, bytes)) side.pool.onFree(serving);
+      if (isParkedFor(link, bytes)) side.parked(serving);
       else stream.end(noHelloFault());
     });
     stream.onClosed(() => serving.onClosed());

@@ -55,6 +55,9 @@ export interface DeadlineOptions {
   readonly fault?: () => Fault;
 }
 
+/** Nobody sees it: it ends a wait that nobody waits for any more. Made once, since every call gives a deadline back. */
+const givenBack = new Fault("CANCELLED", "the deadline was given back");
+
 /** Starts a deadline: its signal aborts after `timeoutMs` unless it is disposed before. The caller disposes it. */
 export function startDeadline(options: DeadlineOptions): Deadline {
   const clock = options.clock ?? systemClock;
@@ -69,7 +72,7 @@ export function startDeadline(options: DeadlineOptions): Deadline {
   const signal = options.signal ? AbortSignal.any([options.signal, timer.signal]) : timer.signal;
   return {
     signal,
-    [Symbol.dispose]: () => done.abort(new Fault("CANCELLED", "the deadline was given back")),
+    [Symbol.dispose]: () => done.abort(givenBack),
   };
 }
 

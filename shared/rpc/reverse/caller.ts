@@ -69,6 +69,9 @@ export async function* carryCall(
   }
 }
 
+/** For a sender that still waits when its call has ended well; made once, since every call ends. */
+const ended = new Fault("CANCELLED", "the call has ended");
+
 class CarriedCall {
   readonly #port: CallPort;
   readonly #outgoing: OutgoingCall;
@@ -182,7 +185,7 @@ class CarriedCall {
 
   /** The consumer is done with the answers: when the call still runs, that cancels it. */
   leave(): void {
-    this.#abandon(new Fault("CANCELLED", "the caller has left"));
+    if (!this.#over) this.#abandon(new Fault("CANCELLED", "the caller has left"));
     this.answers.discard();
   }
 
@@ -197,7 +200,7 @@ class CarriedCall {
     if (this.#over) return;
     this.#over = true;
     this.#outgoing.signal?.removeEventListener("abort", this.#onAbort);
-    this.#credit.close(fault ?? new Fault("CANCELLED", "the call has ended"));
+    this.#credit.close(fault ?? ended);
     this.answers.close(fault);
   }
 }

@@ -5,6 +5,7 @@ import { createPublicationBoard } from "../../../node-agent/link/publications.ts
 import { NoticeSchema, PublicationKind } from "../../../shared/gen/fairlead/v1/link_pb.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "../../contract/rpc/open-link.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
 import { proves } from "../../support/proves.ts";
 
 proves("link.state-watch", "a watcher gets every node's state first, then each change in order", async () => {
@@ -99,4 +100,19 @@ test("a publication whose reading fails is read again while the link lives", asy
   board.publish(create(NoticeSchema, { publication: PublicationKind.TOOLS, epoch: 1n, digest: "d" }));
   await using _node = await openLinkNode(gateway, { publications: board });
   await expect.poll(() => tries).toBe(3);
+});
+
+test("a node that publishes nothing is heard of by its parked stream", async () => {
+  const clock = new ManualClock();
+  await using gateway = await openLinkGateway({ clock });
+  await using node = await openLinkNode(gateway, {});
+  const link = await whenLinked(gateway);
+  await expect.poll(() => gateway.server.callCount).toBe(2);
+  await expect.poll(() => node.status().state).toBe("online");
+  await expect
+    .poll(() => link.signal.aborted || gateway.host.links.presence("devbox").lastSeenMs)
+    .toBe(clock.now());
+  // Whoever links and then says nothing at all is given up after ten seconds.
+  await clock.advance(10_001);
+  expect(gateway.host.links.find("devbox")).toBe(link);
 });
