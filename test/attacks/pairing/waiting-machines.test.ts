@@ -84,22 +84,26 @@ proves(
   },
 );
 
-test("who does not know the code's secret takes over no request, and one use is one machine's", async () => {
-  const code = await inviteCode(gateway, ["--require-approval"]);
-  const other = await inviteCode(gateway, ["--require-approval"]);
-  await using machine = await openWireMachine(gateway.link);
-  await using second = await openWireMachine(gateway.link);
-  const id = await askPending(machine, code);
-  expect(await faultOf(second.ask(code))).toMatchObject({
-    code: "JOIN_CODE_INVALID",
-    details: { reason: "used" },
-  });
-  const own = await askPending(second, other, { continuesRequest: id });
-  expect((await listPending(gateway)).requests.map((request) => request.id)).toEqual([id, own]);
-  expect(await approve(id)).toMatchObject({ exitCode: 0 });
-  expect((await machine.ask(code)).nodeId).toMatch(/^[0-9]/);
-  expect((await gateway.cli(["nodes", "reject", own])).exitCode).toBe(0);
-});
+test(
+  "who does not know the code's secret takes over no request, and one use is one machine's",
+  patience,
+  async () => {
+    const code = await inviteCode(gateway, ["--require-approval"]);
+    const other = await inviteCode(gateway, ["--require-approval"]);
+    await using machine = await openWireMachine(gateway.link);
+    await using second = await openWireMachine(gateway.link);
+    const id = await askPending(machine, code);
+    expect(await faultOf(second.ask(code))).toMatchObject({
+      code: "JOIN_CODE_INVALID",
+      details: { reason: "used" },
+    });
+    const own = await askPending(second, other, { continuesRequest: id });
+    expect((await listPending(gateway)).requests.map((request) => request.id)).toEqual([id, own]);
+    expect(await approve(id)).toMatchObject({ exitCode: 0 });
+    expect((await machine.ask(code)).nodeId).toMatch(/^[0-9]/);
+    expect((await gateway.cli(["nodes", "reject", own])).exitCode).toBe(0);
+  },
+);
 
 proves(
   "pairing.alias-unique",
