@@ -3,6 +3,7 @@ import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
 import { outputLimits, type KeptOutput } from "../../shared/process/kept-output.ts";
 import type { OutputStream } from "../../shared/process/run-command.ts";
 import { toNote, type JobAbout, type JobExit } from "./job-record.ts";
+import type { RunningJob } from "./messages.ts";
 import { readKept, SpillReader, type SpillPart } from "./spill.ts";
 import type { SupervisorLink } from "./supervisor-link.ts";
 
@@ -51,11 +52,7 @@ const takenStepBytes = 1024 * 1024;
 const lookAgainMs = 1_000;
 
 /** What a job is known by. */
-export interface JobParts {
-  readonly id: string;
-  readonly about: JobAbout;
-  readonly pid: number;
-  readonly startedAt: number;
+export interface JobParts extends RunningJob {
   readonly folder: string;
   readonly clock: Clock;
   /** Who runs it; undefined when it has ended. */
@@ -69,6 +66,8 @@ export class AgentJob implements Job {
   readonly #ended = Promise.withResolvers<JobExit>();
   readonly #waiting = new Set<() => void>();
   #pid: number;
+  /** Bytes of output that are known to be there. */
+  readonly #sizes: Record<OutputStream, number>;
   #exit: JobExit | undefined;
   #readerCount = 0;
   readonly #left = new AbortController();
@@ -76,6 +75,7 @@ export class AgentJob implements Job {
   constructor(parts: JobParts) {
     this.#parts = parts;
     this.#pid = parts.pid;
+    this.#sizes = { stdout: parts.stdoutBytes, stderr: parts.stderrBytes };
     if (parts.exit) this.settle(parts.exit);
   }
 
@@ -121,7 +121,8 @@ export class AgentJob implements Job {
   settle(exit: JobExit): void {
     this.#exit ??= exit;
     this.#ended.resolve(this.#exit);
-    this.grew();
+    this.grew("stdout", this.#exit.stdoutBytes);
+    this.grew("stderr", this.#exit.stderrBytes);
   }
 
   /** The agent leaves it: followers fail, and the job goes on. */
@@ -131,8 +132,9 @@ export class AgentJob implements Job {
     );
   }
 
-  /** There may be more output. */
-  grew(): void {
+  /** There is more output. */
+  grew(stream: OutputStream, sizeBytes: number): void {
+    this.#sizes[stream] = Math.max(this.#sizes[stream], sizeBytes);
     for (const wake of this.#waiting) wake();
     this.#waiting.clear();
   }
@@ -146,6 +148,8 @@ export class AgentJob implements Job {
       stderr: readers.use(new SpillReader(this.folder, "stderr")),
     };
     const at = { stdout: from.stdout, stderr: from.stderr };
+    // What is known to be there is read; now and then it is looked whether there is more.
+    let isSure = false;
     try {
       reader.take(at);
       for (;;) {
@@ -155,6 +159,7 @@ export class AgentJob implements Job {
         let hasMoved = false;
         for (const stream of streams) {
           signal.throwIfAborted();
+          if (at[stream] >= this.#sizes[stream] && !isSure) continue;
           const part: SpillPart = await spills[stream].read(at[stream], pieceBytes);
           if (!part) continue;
           hasMoved = true;
@@ -164,7 +169,7 @@ export class AgentJob implements Job {
         }
         if (hasMoved) continue;
         if (exit) return exit;
-        await this.#untilChanged(changed, signal);
+        isSure = await this.#untilChanged(changed, signal);
       }
     } finally {
       reader.leave();
@@ -175,11 +180,15 @@ export class AgentJob implements Job {
     return new Promise((resolve) => void this.#waiting.add(resolve));
   }
 
-  async #untilChanged(changed: Promise<void>, signal: AbortSignal): Promise<void> {
+  /** Says whether nothing was heard for so long that it is time to look. */
+  async #untilChanged(changed: Promise<void>, signal: AbortSignal): Promise<boolean> {
     const over = new AbortController();
-    const look = this.#parts.clock.sleep(lookAgainMs, { signal: over.signal }).catch(() => undefined);
+    const look = this.#parts.clock.sleep(lookAgainMs, { signal: over.signal }).then(
+      () => true,
+      () => false,
+    );
     try {
-      await raceSignal(Promise.race([changed, look]), signal);
+      return await raceSignal(Promise.race([changed.then(() => false), look]), signal);
     } finally {
       over.abort();
     }

@@ -6,7 +6,7 @@ import { Scope } from "../../shared/lifetime/scope.ts";
 import { fromNote, jobFolder, readExit, readRecord, type JobExit } from "./job-record.ts";
 import { AgentJob, type Job } from "./job.ts";
 import { endLostJob } from "./lost-job.ts";
-import type { FromSupervisor, JobStart } from "./messages.ts";
+import type { FromSupervisor, JobStart, RunningJob } from "./messages.ts";
 import { startRecordKeeper, type RecordKeeper } from "./record-keeper.ts";
 import {
   connectSupervisor,
@@ -103,7 +103,7 @@ class JobTable implements Jobs {
     void link.closed.then(() => this.#lost(link));
   }
 
-  #hold(parts: Pick<AgentJob, "id" | "about" | "pid" | "startedAt"> & { link: SupervisorLink }): AgentJob {
+  #hold(parts: RunningJob & { readonly link: SupervisorLink }): AgentJob {
     const { dir, clock } = this.#options;
     const job = new AgentJob({ ...parts, folder: jobFolder(dir, parts.id), clock });
     this.#jobs.set(job.id, job);
@@ -118,7 +118,7 @@ class JobTable implements Jobs {
       case "refused":
         return this.#starting.get(message.id)?.reject(fromNote(message.fault));
       case "grew":
-        return this.#jobs.get(message.id)?.grew();
+        return this.#jobs.get(message.id)?.grew(message.stream, message.sizeBytes);
       case "ended":
         return this.#settle(message.id, message.exit);
       case "hello":
@@ -162,7 +162,9 @@ class JobTable implements Jobs {
     const link = await this.#supervisor();
     const { clock } = this.#options;
     const starting = Promise.withResolvers<void>();
-    const job = this.#hold({ id: start.id, about: start.about, pid: 0, startedAt: clock.now(), link });
+    const { id, about } = start;
+    const fresh = { id, about, pid: 0, startedAt: clock.now(), stdoutBytes: 0, stderrBytes: 0 };
+    const job = this.#hold({ ...fresh, link });
     this.#starting.set(start.id, starting);
     link.send({ kind: "start", job: start });
     try {
@@ -210,7 +212,9 @@ class JobTable implements Jobs {
     const [record, exit] = [await readRecord(folder), await readExit(folder)];
     if (!record || record.id !== id || !exit) return this.#jobs.get(id);
     const { about, startedAt, process } = record;
-    return new AgentJob({ id, about, startedAt, pid: process?.pid ?? 0, folder, clock, exit });
+    const { stdoutBytes, stderrBytes } = exit;
+    const known = { id, about, startedAt, pid: process?.pid ?? 0, stdoutBytes, stderrBytes };
+    return new AgentJob({ ...known, folder, clock, exit });
   }
 
   running(): readonly AgentJob[] {

@@ -44,8 +44,8 @@ export type FromSupervisor =
   | { readonly kind: "hello"; readonly protocol: number; readonly running: readonly RunningJob[] }
   | { readonly kind: "started"; readonly id: string; readonly pid: number }
   | { readonly kind: "refused"; readonly id: string; readonly fault: FaultNote }
-  /** There is more output. */
-  | { readonly kind: "grew"; readonly id: string; readonly stream: OutputStream }
+  /** There is more output: so many bytes of a stream in all. */
+  | { readonly kind: "grew"; readonly id: string; readonly stream: OutputStream; readonly sizeBytes: number }
   | { readonly kind: "ended"; readonly id: string; readonly exit: JobExit };
 
 /** A job that a supervisor runs. */
@@ -54,6 +54,9 @@ export interface RunningJob {
   readonly about: JobAbout;
   readonly pid: number;
   readonly startedAt: number;
+  /** Bytes of output so far. */
+  readonly stdoutBytes: number;
+  readonly stderrBytes: number;
 }
 
 /** A job's request holds at most one message of the link, twice as long in JSON. */

@@ -18,7 +18,7 @@ export interface SupervisedJobOptions {
   /** It runs now. */
   readonly onStarted: (pid: number) => void;
   /** A stream has more. */
-  readonly onGrew: (stream: OutputStream) => void;
+  readonly onGrew: (stream: OutputStream, sizeBytes: number) => void;
 }
 
 /** Where a reader stands. */
@@ -56,7 +56,14 @@ export class SupervisedJob {
   /** What it is, for an agent that has just come. */
   get summary(): RunningJob {
     const { id, about } = this.#start;
-    return { id, about, pid: this.#pid, startedAt: this.#startedAt };
+    return {
+      id,
+      about,
+      pid: this.#pid,
+      startedAt: this.#startedAt,
+      stdoutBytes: this.#writers.stdout.totalBytes,
+      stderrBytes: this.#writers.stderr.totalBytes,
+    };
   }
 
   /** How it ended, also when that could not be written down. */
@@ -70,7 +77,7 @@ export class SupervisedJob {
     const { id, about } = this.#start;
     const marker = `FAIRLEAD_COMMAND=${randomUUID()}`;
     const record = { id, about, marker, supervisor: ownProcessMark(), startedAt: this.#startedAt };
-    await writeRecord(folder, record);
+    writeRecord(folder, record);
     using deadline = startDeadline({
       timeoutMs: this.#start.deadlineMs,
       clock,
@@ -82,7 +89,7 @@ export class SupervisedJob {
       const result = await this.#runCommand(marker, deadline.signal, (pid) => {
         this.#pid = pid;
         this.#options.onStarted(pid);
-        void writeRecord(folder, { ...record, process: processMark(pid) }).catch(() => undefined);
+        writeRecord(folder, { ...record, process: processMark(pid) });
       });
       exit = this.#toExit(result);
     } catch (error) {
@@ -130,7 +137,7 @@ export class SupervisedJob {
       // A job whose output can be kept nowhere is ended: its caller is to hear of it.
       throw faultFromErrno(error, "the output of the job");
     }
-    this.#options.onGrew(stream);
+    this.#options.onGrew(stream, this.#writers[stream].totalBytes);
   }
 
   #toExit(result: CommandResult | undefined, fault?: FaultNote): JobExit {

@@ -155,7 +155,7 @@ class JobSupervisor implements Supervisor {
       folder,
       clock,
       onStarted: (pid) => this.#tell({ kind: "started", id, pid }),
-      onGrew: (stream) => this.#tell({ kind: "grew", id, stream }),
+      onGrew: (stream, sizeBytes) => this.#tell({ kind: "grew", id, stream, sizeBytes }),
     });
     this.#jobs.set(id, job);
     let exit: JobExit | undefined;

@@ -1,8 +1,8 @@
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault } from "../../shared/fault/fault.ts";
-import type { KeptOutput } from "../../shared/process/kept-output.ts";
+import { OutputKeeper, type KeptOutput } from "../../shared/process/kept-output.ts";
 import { fromNote, type JobExit } from "../jobs/job-record.ts";
-import type { Job, OutputPosition } from "../jobs/job.ts";
+import type { Job, JobOutput, OutputPosition } from "../jobs/job.ts";
 import { toResult, type ToolPart } from "./tool-run.ts";
 
 /** Whose answer of a job it is. */
@@ -19,16 +19,19 @@ export interface JobAnswerOptions {
 export async function* answerOfJob(job: Job, options: JobAnswerOptions): AsyncGenerator<ToolPart> {
   const { from, signal, owns } = options;
   const output = job.follow(from, signal);
+  // Whoever reads all of it needs not read it again for the result.
+  const keepers = from.stdout + from.stderr === 0 ? new Keepers() : undefined;
   let hasEnded = false;
   try {
     for (;;) {
       const next = await output.next();
       if (next.done === true) {
         hasEnded = true;
-        yield await toAnswer(job, next.value);
+        yield await toAnswer(job, next.value, keepers?.take(next.value));
         return;
       }
       const { stream, offset, data } = next.value;
+      keepers?.push(next.value);
       yield { part: { case: "output", value: { stream, data, offset: BigInt(offset) } } };
     }
   } catch (error) {
@@ -40,6 +43,24 @@ export async function* answerOfJob(job: Job, options: JobAnswerOptions): AsyncGe
     if (owns && !hasEnded) await job.end(reasonOf(signal));
   }
 }
+
+/** Keeps beginning and end of the output that goes by. */
+class Keepers {
+  readonly #streams = { stdout: new OutputKeeper(), stderr: new OutputKeeper() };
+
+  push({ stream, data }: JobOutput): void {
+    this.#streams[stream].push(data);
+  }
+
+  /** What was kept, unless something did not go by. */
+  take(exit: JobExit): KeptStreams | undefined {
+    const [stdout, stderr] = [this.#streams.stdout.take(), this.#streams.stderr.take()];
+    const isWhole = stdout.totalBytes === exit.stdoutBytes && stderr.totalBytes === exit.stderrBytes;
+    return isWhole ? { stdout, stderr } : undefined;
+  }
+}
+
+type KeptStreams = Awaited<ReturnType<Job["kept"]>>;
 
 /** What a generator that is left needs as its result. */
 const neverRead: JobExit = {
@@ -66,9 +87,9 @@ export function endWithWorkspace(job: Job, workspace: AbortSignal): void {
 }
 
 /** How a job that has ended answers; throws the fault that it was ended with. */
-export async function toAnswer(job: Job, exit: JobExit): Promise<ToolPart> {
+export async function toAnswer(job: Job, exit: JobExit, read?: KeptStreams): Promise<ToolPart> {
   if (exit.fault) throw fromNote(exit.fault);
-  const kept = await job.kept();
+  const kept = read ?? (await job.kept());
   const stdout = toText(kept.stdout);
   const stderr = toText(kept.stderr);
   const text = [
