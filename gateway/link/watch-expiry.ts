@@ -7,6 +7,7 @@ const longestSleepMs = 60_000;
 
 /** Resolves true once the certificate of a link has ended, whatever renewals put that off to; false when the link ended first. */
 export async function watchExpiry(link: Link, clock: Clock): Promise<boolean> {
+  if (link.expiresAt === Infinity) return false;
   for (;;) {
     const leftMs = link.expiresAt - clock.now();
     if (leftMs <= 0) return !link.signal.aborted;
