@@ -16,6 +16,7 @@ export const migrations: readonly Migration[] = [
   { version: 3, up: addEnrolmentRequests },
   { version: 4, up: addAudit },
   { version: 5, up: addPresences },
+  { version: 6, up: addIdentityFacts },
 ];
 
 async function createIdentities(db: Kysely<unknown>): Promise<void> {
@@ -74,18 +75,6 @@ async function addDecisions(db: Kysely<unknown>): Promise<void> {
   await db.schema
     .alterTable("nodes")
     .addColumn("agent_version", "text", (column) => column.notNull().defaultTo(""))
-    .execute();
-  await db.schema
-    .alterTable("nodes")
-    .addColumn("issuer_pin", "text", (column) => column.notNull().defaultTo(""))
-    .execute();
-  await db.schema
-    .alterTable("nodes")
-    .addColumn("trusted_json", "text", (column) => column.notNull().defaultTo("[]"))
-    .execute();
-  await db.schema
-    .alterTable("link_generations")
-    .addColumn("presented", "bigint", (column) => column.notNull().defaultTo(0))
     .execute();
   await createSessions(db);
   await db.schema
@@ -166,7 +155,6 @@ async function addPresences(db: Kysely<unknown>): Promise<void> {
     .addColumn("seen_at", "bigint", (column) => column.notNull())
     .addColumn("generation", "bigint", (column) => column.notNull())
     .addColumn("address", "text", (column) => column.notNull())
-    .addColumn("clone_json", "text")
     .execute();
 }
 
@@ -190,4 +178,20 @@ async function addAudit(db: Kysely<unknown>): Promise<void> {
     .addColumn("first_previous", "text", (column) => column.notNull())
     .addColumn("opened_at", "bigint", (column) => column.notNull())
     .execute();
+}
+
+async function addIdentityFacts(db: Kysely<unknown>): Promise<void> {
+  await db.schema
+    .alterTable("nodes")
+    .addColumn("issuer_pin", "text", (column) => column.notNull().defaultTo(""))
+    .execute();
+  await db.schema
+    .alterTable("nodes")
+    .addColumn("trusted_json", "text", (column) => column.notNull().defaultTo("[]"))
+    .execute();
+  await db.schema
+    .alterTable("link_generations")
+    .addColumn("presented", "bigint", (column) => column.notNull().defaultTo(0))
+    .execute();
+  await db.schema.alterTable("presences").addColumn("clone_json", "text").execute();
 }

@@ -120,9 +120,10 @@ test("a server certificate that is gone or damaged is made anew, and the pin sta
 test("a store of a later version is left alone, one of an earlier is brought up with its rows", async () => {
   await using place = await makeTempFolder();
   const dir = place.join("gateway");
+  let known = 0;
   {
     await using store = await openStore({ dir });
-    const known = await migrate(store.db, { clock: systemClock });
+    known = await migrate(store.db, { clock: systemClock });
     expect(known).toBe(store.schema);
     await store.db
       .insertInto("schema_versions")
@@ -131,7 +132,7 @@ test("a store of a later version is left alone, one of an earlier is brought up 
   }
   expect(await faultOf(openStore({ dir }))).toMatchObject({
     code: "VERSION_UNSUPPORTED",
-    details: { expected: 2, actual: 3 },
+    details: { expected: known, actual: known + 1 },
   });
 });
 
