@@ -16,7 +16,7 @@ export const jobsCommands: readonly CommandModule[] = [
     run: async (_, runtime) => {
       using running = await openJobsHere(runtime);
       const { jobs } = running;
-      await runtime.output.result({ jobs: jobs.map(toJson) }, () => ({
+      await runtime.output.result({ jobs: jobs.map(jobToJson) }, () => ({
         columns: ["ID", "SINCE", "AGENT", "SESSION", "FOLDER", "COMMAND"],
         rows: jobs.map(({ id, about, startedAt }) => [
           id,
@@ -44,7 +44,7 @@ export const jobsCommands: readonly CommandModule[] = [
           details: { reason: "ended_on_node", callId: job.id },
         }),
       );
-      await runtime.output.result({ ...toJson(job), ended: true }, () => [`${job.id} was ended`]);
+      await runtime.output.result({ ...jobToJson(job), ended: true }, () => [`${job.id} was ended`]);
     },
   },
 ];
@@ -54,7 +54,8 @@ export async function openJobsHere(runtime: Pick<Runtime, "home" | "clock">): Pr
   return await openRunningJobs(path.join(runtime.home.nodeDir, "jobs"), runtime.clock);
 }
 
-function toJson({ id, pid, about, startedAt }: RunningJob): { readonly [key: string]: JsonValue } {
+/** A running job as `--json` shows it. */
+export function jobToJson({ id, pid, about, startedAt }: RunningJob): { readonly [key: string]: JsonValue } {
   return {
     id,
     pid,
@@ -65,6 +66,14 @@ function toJson({ id, pid, about, startedAt }: RunningJob): { readonly [key: str
     cwd: about.cwd,
     command: about.command,
   };
+}
+
+/** The running jobs as `node status` shows them to people. */
+export function jobsToLines(jobs: readonly RunningJob[]): readonly string[] {
+  return jobs.map(({ id, about }) => {
+    const session = about.sessionId === "" ? about.agent : `${about.agent}, session ${about.sessionId}`;
+    return `running: ${id} (${session}): ${safeText(about.command)}`;
+  });
 }
 
 function pick(jobs: readonly RunningJob[], id: string): RunningJob {

@@ -4,6 +4,7 @@ import type { CommandModule } from "../../shared/terminal/command.ts";
 import { toTime, toWords } from "../../shared/terminal/json.ts";
 import { type ReadNodeStatus, readNodeStatus } from "../config/status-file.ts";
 import { findIdentity, type NodeIdentity } from "../pairing/identity.ts";
+import { jobsToLines, jobToJson, openJobsHere } from "./jobs.ts";
 
 /** `node status`: the link's state with since, reason and next step; works with the agent stopped. */
 export const status: CommandModule = {
@@ -17,7 +18,10 @@ export const status: CommandModule = {
       throw new Fault("NOT_FOUND", "this machine has joined no gateway", { hint: "fairlead node join CODE" });
     }
     const shown = toShown(written);
-    await runtime.output.result(toJson(shown, identity), () => toLines(shown, identity));
+    using running = await openJobsHere(runtime);
+    const jobs = running.jobs.map(jobToJson);
+    const json = { ...toJson(shown, identity), jobs };
+    await runtime.output.result(json, () => [...toLines(shown, identity), ...jobsToLines(running.jobs)]);
     return shown.exit;
   },
 };
@@ -72,7 +76,10 @@ function isIdentityCode(code: string): boolean {
   return code.startsWith("IDENTITY_") || code.startsWith("ENROLMENT_") || others.has(code);
 }
 
-function toJson({ state, reason, nextStep, written }: Shown, identity: NodeIdentity | undefined): JsonValue {
+function toJson(
+  { state, reason, nextStep, written }: Shown,
+  identity: NodeIdentity | undefined,
+): { readonly [key: string]: JsonValue } {
   return {
     state,
     since: toTime(written?.sinceMs ?? 0),
