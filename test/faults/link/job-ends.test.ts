@@ -127,7 +127,7 @@ test(
     const [one, two] = await listed();
     expect(one).toMatchObject({ agent: "operator", session: null, workspace: "app", cwd: "/app" });
     expect(String(memberOf(one, "command"))).toContain("setsid sleep");
-  expect(listOf(await node.json(["node", "status"]), "jobs")).toEqual([one, two]);
+    expect(listOf(await node.json(["node", "status"]), "jobs")).toEqual([one, two]);
     await node.json(["node", "jobs", "stop", String(memberOf(one, "id"))]);
     expect(first.isAlive()).toBe(false);
     expect((await first.call.ended).exitCode).toBe(1);

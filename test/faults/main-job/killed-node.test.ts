@@ -120,7 +120,7 @@ test("a tree that was on its way when the node was killed may have had an effect
       error: {
         code: "OUTCOME_UNKNOWN",
         retryable: false,
-        hint: expect.stringContaining("fairlead nodes outcome devbox"),
+        hint: expect.stringContaining("look at what it did"),
         details: { callId: expect.stringMatching(/\S/) },
       },
     },
