@@ -29,6 +29,7 @@ import { revokedFault } from "./pairing/nodes-repository.ts";
 import { createPairing, type GatewayPairing, type PairingOptions } from "./pairing/pairing.ts";
 import { createPolicy, type Policy } from "./policy/policy.ts";
 import { readPolicy } from "./policy/read-policy.ts";
+import { recordLate } from "./record-late.ts";
 import type { AdminFaceOptions } from "./serve/admin.ts";
 import type { Published } from "./serve/node-summary.ts";
 import { createMemoryTools } from "./sessions/memory-tools.ts";
@@ -313,6 +314,7 @@ function joinLinks(join: LinkJoin): LinkHost {
     ownerEpoch,
     nextGeneration: (nodeId, presented) => nextGeneration(store, nodeId, presented),
     ...followIdentities({ store, audit, authority: pairing.authority, onFault }),
+    onLate: recordLate(audit, onFault),
     heartbeat: settings.limits,
     budgets: {
       linkBytes: settings.limits.linkBytesInFlight,

@@ -5,6 +5,7 @@ import type { Fault } from "../shared/fault/fault.ts";
 import type { TrustUpdate } from "../shared/gen/fairlead/v1/link_pb.ts";
 import { Pairing } from "../shared/gen/fairlead/v1/pairing_pb.ts";
 import { tryReadCertificate } from "../shared/identity/node-name.ts";
+import { startDeadline } from "../shared/lifetime/clock.ts";
 import type { Scope } from "../shared/lifetime/scope.ts";
 import type { Log } from "../shared/log/log.ts";
 import { openGrpcClient } from "../shared/rpc/grpc-client.ts";
@@ -118,6 +119,18 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
   };
 }
 
+/** How long a gateway may take to read what is published; one of an earlier version never says that it did, in milliseconds. */
+const readWithinMs = 3_000;
+
+/** Resolves once whoever asks the gateway finds there what this machine publishes. */
+async function untilPublished(
+  outer: AbortSignal,
+  { board, deps }: Pick<AgentLinkParts, "board" | "deps">,
+): Promise<void> {
+  using patience = startDeadline({ timeoutMs: readWithinMs, signal: outer, clock: deps.clock });
+  await board.untilRead(patience.signal).catch(() => undefined);
+}
+
 /** What outlives the process: what runs at most once, what is asked about jobs, and the epoch of the last owner. */
 function recordedAt({
   dir,
@@ -170,7 +183,7 @@ interface FollowOptions {
   readonly status: StatusWriter;
   readonly fault: () => Fault | undefined;
   readonly onOnline: () => void;
-  readonly parts: Pick<AgentLinkParts, "onLinked">;
+  readonly parts: Pick<AgentLinkParts, "onLinked" | "board" | "deps">;
 }
 
 async function followStatus(
@@ -180,7 +193,7 @@ async function followStatus(
   for await (const now of link.changes({ signal })) {
     await status.write(now, now.state === "online" ? undefined : fault());
     // A drained node is linked as well, and has published what it has.
-    if (now.state === "online" || now.reason === "drained") onOnline();
+    if (now.state === "online" || now.reason === "drained") void untilPublished(signal, parts).then(onOnline);
     parts.onLinked(now.state === "online" || now.state === "draining");
   }
 }

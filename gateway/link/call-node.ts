@@ -27,22 +27,28 @@ interface Attempt {
   delivered: number;
   /** Checksum over them. */
   sum: number;
+  /** Whether its answer came to its end. */
+  isAnswered: boolean;
 }
 
 /** Carries calls over the link at hand and, as the class of the method allows, over the one after it. */
 export function createNodeTransport(first: Link, options: CallNodeOptions): CallTransport {
   return async function* callNode(call: OutgoingCall) {
     const { clock } = options;
-    using _ = countWhenLate(call, options);
     const sentAt = clock.now();
     const endsAt = sentAt + call.remainingMs;
-    const single = await takeSingleRequest(call);
-    const attempt: Attempt = { stage: "queued", delivered: 0, sum: 0 };
+    const attempt: Attempt = { stage: "queued", delivered: 0, sum: 0, isAnswered: false };
     let link = first;
+    using _ = watchTime(call, options, (node) => {
+      if (attempt.isAnswered || attempt.stage === "queued" || !isRecorded(call.method)) return;
+      node.ranOut({ callId: call.callId, path: call.path, sentAt, hello: link.hello });
+    });
+    const single = await takeSingleRequest(call);
     for (;;) {
       const outgoing = { ...call, requests: single?.() ?? call.requests, remainingMs: endsAt - clock.now() };
       try {
         yield* attemptOn(link, outgoing, { attempt, ...options });
+        attempt.isAnswered = true;
         return;
       } catch (error) {
         if (!link.isLostFault(error)) throw error;
@@ -60,7 +66,10 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
           endsAt,
           ...options,
         });
-        if (next.kind === "answers") return yield* next.messages;
+        if (next.kind === "answers") {
+          attempt.isAnswered = true;
+          return yield* next.messages;
+        }
         link = next.link;
       }
     }
@@ -70,14 +79,25 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
 /** A call that is over so near to its deadline ran out of time, in milliseconds: its caller may have left a little before. */
 const lateMs = 100;
 
-/** Counts a call that ran out of time, whoever was the first to say so. */
-function countWhenLate({ remainingMs, path }: OutgoingCall, { clock, node }: CallNodeOptions): Disposable {
+/** Counts a call that ran out of time, whoever was the first to say so, and tells of it. */
+function watchTime(
+  { remainingMs, path }: OutgoingCall,
+  { clock, node }: CallNodeOptions,
+  onLate: (node: NodeState) => void,
+): Disposable {
   const lateAt = clock.now() + Math.max(remainingMs - lateMs, remainingMs / 2);
   return {
     [Symbol.dispose]: () => {
-      if (clock.now() >= lateAt) node.tally.ranOut(path);
+      if (clock.now() < lateAt) return;
+      node.tally.ranOut(path);
+      onLate(node);
     },
   };
+}
+
+/** Whether the node's ledger keeps how calls of a method end. */
+function isRecorded(method: DescMethod): boolean {
+  return callClassOf(method) === CallClass.AT_MOST_ONCE;
 }
 
 /** The one request of a call that has no more; kept so that it can be sent again. */

@@ -23,7 +23,8 @@ export function checkHeartbeat({ heartbeatMs, deadAfterMs }: HeartbeatSettings):
   );
 }
 
-/** How long an accepted node may take to say anything, in milliseconds. */
+/** When an accepted node is asked for its first sign of life, and how long it may take, in milliseconds. */
+const firstPingMs = 1_000;
 const firstSignMs = 10_000;
 
 /** The longest interval that a node may ask for, in milliseconds. */
@@ -41,8 +42,8 @@ export function heartbeatFor(
 
 /**
  * Pings the node at each interval; resolves true once nothing was heard of it for too long, false when the link ended.
- * A node answers its acceptance at once, so one that was never heard of since is given less: the socket of a process
- * that ended in that moment may never tell it.
+ * One that was never heard of since it was accepted is asked sooner and given less: the socket of a process that ended in
+ * that moment may never tell it.
  */
 export async function watchHeartbeat(
   link: Link,
@@ -51,7 +52,7 @@ export async function watchHeartbeat(
 ): Promise<boolean> {
   const { heartbeatMs, deadAfterMs } = settings;
   const patienceMs = (): number => (link.wasHeard ? deadAfterMs : Math.min(deadAfterMs, firstSignMs));
-  let pingAt = clock.now() + heartbeatMs;
+  let pingAt = clock.now() + Math.min(heartbeatMs, firstPingMs);
   let sequence = 0n;
   for (;;) {
     const deadAt = link.lastSeenMs + patienceMs();

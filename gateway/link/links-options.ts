@@ -4,6 +4,7 @@ import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { ServedService } from "../../shared/rpc/service.ts";
 import type { AdmissionSettings } from "./admission.ts";
 import type { HeartbeatSettings } from "./heartbeat.ts";
+import type { LateResult } from "./late-outcomes.ts";
 import type {
   CloneReport,
   Links,
@@ -57,6 +58,8 @@ export interface LinksOptions {
   readonly onReport?: (nodeId: string, report: ReportedIdentity) => void;
   /** Hears that two processes came with one identity. */
   readonly onClone?: (nodeId: string, report: CloneReport) => void;
+  /** Hears of results that came after their call's deadline. */
+  readonly onLate?: (result: LateResult) => void;
   readonly heartbeat?: HeartbeatSettings;
   readonly admission?: AdmissionSettings;
   readonly budgets?: FlightBudgets;

@@ -1,8 +1,19 @@
 import { Fault } from "../../shared/fault/fault.ts";
+import { type Broadcast, createBroadcast } from "../../shared/flow/broadcast.ts";
 import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
+import type { LateCall } from "./late-outcomes.ts";
 import type { Link } from "./link.ts";
 import type { CloneReport, NodeDrain, Presence, PresenceState, ReportedIdentity } from "./links.ts";
 import { NodeTally } from "./node-tally.ts";
+
+/** Tells watchers where nodes stand. One item a node, whatever happens: the number of nodes is the bound. */
+export function createPresenceBroadcast(): Broadcast<Presence> {
+  return createBroadcast<Presence>({
+    limit: Number.MAX_SAFE_INTEGER,
+    keyOf: ({ nodeId }) => nodeId,
+    onOverflow: () => neverLinked("", 0),
+  });
+}
 
 /** What a node's state tells whoever watches it. */
 export interface NodeStateOptions {
@@ -13,6 +24,8 @@ export interface NodeStateOptions {
   readonly onChange: (presence: Presence) => void;
   /** Everything that the node publishes is withdrawn, in one synchronous step. */
   readonly withdraw: (reason: "node_offline" | "revoked") => void;
+  /** Hears of a call that runs at most once and whose time passed while the node had it. */
+  readonly onRanOut: (call: LateCall, node: NodeState) => void;
 }
 
 /**
@@ -39,6 +52,15 @@ export class NodeState {
   get presence(): Presence {
     const seen = this.#link?.lastSeenMs;
     return seen === undefined ? this.#presence : { ...this.#presence, lastSeenMs: seen };
+  }
+
+  get nodeId(): string {
+    return this.#presence.nodeId;
+  }
+
+  /** The time of a call that runs at most once passed while the node had it. */
+  ranOut(call: LateCall): void {
+    this.#options.onRanOut(call, this);
   }
 
   /** The live link, if there is one. */

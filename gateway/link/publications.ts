@@ -22,6 +22,8 @@ const retryMaxMs = 30_000;
 interface Wanted {
   latest: Notice;
   reading: boolean;
+  /** The digest that the node knows to be read. */
+  told?: string;
 }
 
 /** Pulls what nodes publish: one call when a digest is new, none when it is the one that was read last. */
@@ -94,5 +96,10 @@ export class Publications {
     } finally {
       wanted.reading = false;
     }
+    // Also when it was read over an earlier link: the node wants to know that it is there.
+    const digest = node.digests.get(kind);
+    if (node.link !== link || digest === undefined || digest === wanted.told) return;
+    wanted.told = digest;
+    link.send({ case: "read", value: { publication: kind, digest } });
   }
 }

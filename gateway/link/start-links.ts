@@ -1,5 +1,4 @@
 import { Fault } from "../../shared/fault/fault.ts";
-import { createBroadcast } from "../../shared/flow/broadcast.ts";
 import {
   LinkPurpose,
   Node,
@@ -24,6 +23,7 @@ import {
   watchHeartbeat,
   type HeartbeatSettings,
 } from "./heartbeat.ts";
+import { LateOutcomes } from "./late-outcomes.ts";
 import {
   goodbyeOf,
   noHelloFault,
@@ -47,7 +47,7 @@ import { clientOf, forReading, untilSettled } from "./node-calls.ts";
 import { NodeDuty } from "./node-duty.ts";
 import { factsOf } from "./node-facts.ts";
 import { NodeIdentities } from "./node-identities.ts";
-import { NodeState, neverLinked } from "./node-state.ts";
+import { createPresenceBroadcast, NodeState, neverLinked } from "./node-state.ts";
 import { OwedEnds } from "./owed-ends.ts";
 import { Publications } from "./publications.ts";
 
@@ -90,15 +90,11 @@ class Host implements Links {
   readonly #byConnection = new WeakMap<ServerConnection, { readonly link: Link; readonly side: LinkSide }>();
   readonly #owed: OwedEnds;
   readonly #admit: () => void;
-  /** One item a node, whatever happens: the number of nodes is the bound. */
-  readonly #changes = createBroadcast<Presence>({
-    limit: Number.MAX_SAFE_INTEGER,
-    keyOf: ({ nodeId }) => nodeId,
-    onOverflow: () => neverLinked("", 0),
-  });
+  readonly #changes = createPresenceBroadcast();
   readonly #publications: Publications;
   readonly #generations = new Map<string, number>();
   readonly #closing = new AbortController();
+  readonly #late: LateOutcomes;
   readonly #duty: NodeDuty;
   #draining: string | undefined;
 
@@ -117,7 +113,9 @@ class Host implements Links {
       onFault: (error, { nodeId, kind }) => this.#report(error, `publication ${kind} of ${nodeId}`),
       forReading: (node, link) => forReading({ node, link, clock: this.#clock }),
     });
-    this.#duty = new NodeDuty({ clock: this.#clock, signal: this.#closing.signal });
+    const owned = { clock: this.#clock, signal: this.#closing.signal };
+    this.#duty = new NodeDuty(owned);
+    this.#late = new LateOutcomes({ ...owned, onLate: options.onLate });
     for (const reader of options.readers ?? []) this.#publications.add(reader);
   }
 
@@ -308,6 +306,7 @@ class Host implements Links {
       clock: this.#clock,
       onChange: (presence) => this.#changes.tell(presence),
       withdraw: (reason) => this.#publications.withdraw(nodeId, reason),
+      onRanOut: (call, of) => void this.#late.follow(call, of),
     });
     this.#nodes.set(nodeId, node);
     return node;

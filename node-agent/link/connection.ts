@@ -10,6 +10,7 @@ import {
   type HelloAccepted,
   type HelloSchema,
   type NodeLinkControlResponse,
+  type PublicationRead,
   type TrustUpdate,
 } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
@@ -55,6 +56,8 @@ export interface ConnectionOptions {
   readonly onDrain: (reason: string) => void;
   /** The administrator took the node out of service, or back. */
   readonly onDuty: (duty: Duty) => void;
+  /** The gateway has read a publication. */
+  readonly onRead?: (read: PublicationRead) => void;
   /** Something on the way ended the connection because of too many pings. */
   readonly onExcessPings?: () => Fault;
   readonly onFailed: (error: unknown, call: { readonly callId: string; readonly path: string }) => void;
@@ -183,6 +186,8 @@ export class Connection {
         return this.#options.onTrust?.(message.value);
       case "duty":
         return this.#options.onDuty(message.value);
+      case "read":
+        return this.#options.onRead?.(message.value);
       case "pong":
       case undefined:
         return;

@@ -19,6 +19,7 @@ import { isSameRequest, RequestDigest } from "./call-digest.ts";
 import type { RecordedJobs } from "./job-outcomes.ts";
 import { keptAnswer, limitsOfLedger, noOutcomeFault } from "./kept-answer.ts";
 import { openLedgerStore, type LedgerStore, type RecordedCall } from "./ledger-store.ts";
+import { waitForEnd } from "./wait-for-end.ts";
 
 /** What the ledger stands on. */
 export interface LedgerOptions {
@@ -163,11 +164,15 @@ class CallLedger {
     const kept = keptAnswer();
     let fault: Fault | undefined;
     let hasBegun = false;
+    using patience = waitForEnd(call, this.#clock);
+    // The caller hears when its time has passed; what is written down is how the call ended, whenever that is.
+    if (!running.job) onceAborted(call.signal, (reason) => live.close(faultFromError(reason)));
     try {
       const requests = await this.#begin(call, parts);
       hasBegun = true;
       let callerListens = true;
-      for await (const message of this.#options.dispatcher.answer({ ...call, requests })) {
+      const given = { ...call, requests, ...(running.job ? {} : { patience: patience.signal }) };
+      for await (const message of this.#options.dispatcher.answer(given)) {
         if (!running.job) kept.add(message);
         if (callerListens)
           callerListens = await live.push(message).then(
@@ -313,6 +318,10 @@ function isSingle({ methodKind }: DescMethod): boolean {
 
 async function* listOf(messages: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* messages;
+}
+
+function onceAborted(signal: AbortSignal, then: (reason: unknown) => void): void {
+  signal.addEventListener("abort", () => then(signal.reason), { once: true });
 }
 
 function attempt(work: () => void): void {

@@ -1,6 +1,11 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../shared/fault/fault.ts";
-import type { IdentityReportSchema, Notice, TrustUpdate } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import type {
+  IdentityReportSchema,
+  Notice,
+  PublicationRead,
+  TrustUpdate,
+} from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { type ProtocolWindow } from "../../shared/identity/protocol.ts";
 import { type Clock } from "../../shared/lifetime/clock.ts";
 import type { ClientTls } from "../../shared/rpc/client-credentials.ts";
@@ -15,6 +20,8 @@ export interface Publications {
   current(): readonly Notice[];
   /** Each change, until the signal aborts. */
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<Notice>;
+  /** Hears that the gateway has read a publication; not from a gateway of an earlier version. */
+  onRead?(read: Pick<PublicationRead, "publication" | "digest">): void;
 }
 
 /** What `startLink` takes. */

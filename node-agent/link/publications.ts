@@ -1,19 +1,34 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
 import { NoticeSchema, type Notice, type PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
+import { raceSignal } from "../../shared/lifetime/clock.ts";
 import type { Publications } from "./link-options.ts";
 
 /** What the features of a node publish, as the link tells it. */
 export interface PublicationBoard extends Publications {
   /** Sets one publication; an equal digest changes nothing and is told to nobody. */
   publish(notice: Omit<MessageInitShape<typeof NoticeSchema>, "$typeName">): void;
+  /** Resolves once the gateway has read everything that is published; rejects with the signal's reason. */
+  untilRead(signal: AbortSignal): Promise<void>;
 }
 
 /** A board that publishes nothing yet. */
 export function createPublicationBoard(): PublicationBoard {
   const notices = new Map<PublicationKind, Notice>();
   const readers = new Set<Queue<Notice>>();
+  const read = new Map<PublicationKind, string>();
+  let onRead = Promise.withResolvers<void>();
+  const isRead = (): boolean =>
+    notices.size > 0 && notices.values().every(({ publication, digest }) => read.get(publication) === digest);
   return {
+    onRead: ({ publication, digest }) => {
+      read.set(publication, digest);
+      onRead.resolve();
+      onRead = Promise.withResolvers<void>();
+    },
+    untilRead: async (signal) => {
+      while (!isRead()) await raceSignal(onRead.promise, signal);
+    },
     current: () => [...notices.values()],
     publish: (init) => {
       const notice = create(NoticeSchema, init);

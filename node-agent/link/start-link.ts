@@ -217,6 +217,7 @@ class Dialler {
       onDrain: (reason) =>
         this.#options.onFault?.(new Fault("CANCELLED", `the gateway drains: ${reason}`), "link"),
       onDuty: (duty) => this.#follow(duty),
+      onRead: (read) => this.#options.publications?.onRead?.(read),
       onExcessPings: () => this.#slowDown(connection.accepted?.heartbeatMs),
       onFailed: (error, { path }) => this.#options.onFault?.(error, path),
     });

@@ -20,6 +20,8 @@ export interface IncomingCall {
   readonly peer: Peer;
   /** Aborts when the caller left and at the deadline, with the fault that says why. */
   readonly signal: AbortSignal;
+  /** How long the implementation is waited for; `signal` when it is not said. Later for whoever must know how it ended. */
+  readonly patience?: AbortSignal;
 }
 
 /** What the time limit of a call that arrived is made of. */
@@ -54,14 +56,15 @@ export interface Dispatcher {
   /** The method of that full name, if it is implemented. */
   find(path: string): DescMethod | undefined;
   /**
-   * Runs a call; its failure is thrown. It ends when its signal aborts, also when the implementation does not heed that.
+   * Runs a call; its failure is thrown. It ends when its signal (or its patience) aborts, also when the implementation
+   * does not heed that.
    * A method that is not implemented fails with `VERSION_UNSUPPORTED`.
    */
   answer(call: IncomingCall): AsyncIterable<Encoded>;
 }
 
 type Implementation = (request: unknown, context: CallContext) => unknown;
-type Run = (requests: AsyncIterable<Uint8Array>, context: CallContext) => AsyncIterable<Encoded>;
+type Run = (call: IncomingCall, context: CallContext) => AsyncIterable<Encoded>;
 
 interface Entry {
   readonly method: DescMethod;
@@ -85,7 +88,7 @@ export function createDispatcher(services: readonly ServedService[]): Dispatcher
     answer: (call) => {
       const entry = entries.get(call.path);
       if (!entry) throw unknownMethodFault(call.path);
-      return entry.run(call.requests, toContext(call));
+      return entry.run(call, toContext(call));
     },
   };
 }
@@ -113,18 +116,13 @@ export function unknownMethodFault(path: string): Fault {
 function toRun(method: DescMethod, implementation: Implementation): Run {
   const streamsRequests = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
   const streamsAnswers = method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming";
-  return async function* run(requests, context) {
+  return async function* run({ requests, signal, patience = signal }, context) {
     const request = streamsRequests
       ? decodeEach(method.input, requests)
       : decodeMessage(method.input, await onlyRequest(requests, context));
     const answer = implementation(request, context);
-    if (streamsAnswers) yield* encodeEach(method.output, answer as Answers, context.signal);
-    else
-      yield await encodeAnswer(
-        method.output,
-        answer as Promise<MessageInitShape<DescMessage>>,
-        context.signal,
-      );
+    if (streamsAnswers) yield* encodeEach(method.output, answer as Answers, patience);
+    else yield await encodeAnswer(method.output, answer as Promise<MessageInitShape<DescMessage>>, patience);
   };
 }
 

@@ -305,4 +305,8 @@ export const link = [
     id: "link.idle-links-linear",
     says: "Memory for each idle link at 1,000 links is at most 1.2 times that at 100.",
   },
+  {
+    id: "link.late-result-recorded",
+    says: "A result that comes after its call's deadline is not delivered; the audit record of that call id then shows outcome `late`.",
+  },
 ] as const;

@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/link.proto.
  */
 export const file_fairlead_v1_link: GenFile = /*@__PURE__*/
-  fileDesc("ChZmYWlybGVhZC92MS9saW5rLnByb3RvEgtmYWlybGVhZC52MSKzAgoWTm9kZUxpbmtDb250cm9sUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLmZhaXJsZWFkLnYxLkhlbGxvSAASIQoEcG9uZxgCIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIlCgZub3RpY2UYAyABKAsyEy5mYWlybGVhZC52MS5Ob3RpY2VIABIjCgVkcmFpbhgEIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASIQoEcGluZxgFIAEoCzIRLmZhaXJsZWFkLnYxLlBpbmdIABIrCglpbnN0YWxsZWQYFCABKAsyFi5mYWlybGVhZC52MS5JbnN0YWxsZWRIABItCgZyZXBvcnQYBiABKAsyGy5mYWlybGVhZC52MS5JZGVudGl0eVJlcG9ydEgAQgYKBGtpbmQimAMKF05vZGVMaW5rQ29udHJvbFJlc3BvbnNlEi4KCGFjY2VwdGVkGAEgASgLMhouZmFpcmxlYWQudjEuSGVsbG9BY2NlcHRlZEgAEiEKBHBpbmcYAiABKAsyES5mYWlybGVhZC52MS5QaW5nSAASIQoEcG9uZxgDIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIwCgxtb3JlX3N0cmVhbXMYBCABKAsyGC5mYWlybGVhZC52MS5Nb3JlU3RyZWFtc0gAEi4KC2NhbmNlbF9jYWxsGAUgASgLMhcuZmFpcmxlYWQudjEuQ2FuY2VsQ2FsbEgAEiMKBWRyYWluGAYgASgLMhIuZmFpcmxlYWQudjEuRHJhaW5IABIqCglvcGVuX2J1bGsYByABKAsyFS5mYWlybGVhZC52MS5PcGVuQnVsa0gAEiEKBGR1dHkYFCABKAsyES5mYWlybGVhZC52MS5EdXR5SAASKQoFdHJ1c3QYDCABKAsyGC5mYWlybGVhZC52MS5UcnVzdFVwZGF0ZUgAQgYKBGtpbmQiiQMKBUhlbGxvEhQKDHByb3RvY29sX21pbhgBIAEoDRIUCgxwcm90b2NvbF9tYXgYAiABKA0SDwoHYm9vdF9pZBgDIAEoCRIpCgdwdXJwb3NlGAQgASgOMhguZmFpcmxlYWQudjEuTGlua1B1cnBvc2USEgoKZ2VuZXJhdGlvbhgFIAEoBBIYChBydW5uaW5nX2NhbGxfaWRzGAYgAygJEhUKDWFnZW50X3ZlcnNpb24YByABKAkSEAoIcGxhdGZvcm0YCCABKAkSDAoEYXJjaBgJIAEoCRIRCglob3N0X25hbWUYCiABKAkSKQoMcHVibGljYXRpb25zGAsgAygLMhMuZmFpcmxlYWQudjEuTm90aWNlEg8KB21ldGhvZHMYDCADKAkSFwoPbGFzdF9nZW5lcmF0aW9uGBAgASgEEhEKCWxlZGdlcl9pZBgNIAEoCRIZChFpbnN0YWxsZWRfdmVyc2lvbhgUIAEoCRIdChVoZWFydGJlYXRfYXRfbGVhc3RfbXMYFSABKA0i0QEKDUhlbGxvQWNjZXB0ZWQSEgoKZ2VuZXJhdGlvbhgBIAEoBBIQCghwcm90b2NvbBgCIAEoDRIUCgxoZWFydGJlYXRfbXMYAyABKA0SFQoNZGVhZF9hZnRlcl9tcxgEIAEoDRIPCgdub2RlX2lkGAUgASgJEg0KBWFsaWFzGAYgASgJEhcKD2dhdGV3YXlfdmVyc2lvbhgHIAEoCRITCgtvd25lcl9lcG9jaBgUIAEoBBIfCgRkdXR5GBUgASgLMhEuZmFpcmxlYWQudjEuRHV0eSIcCglJbnN0YWxsZWQSDwoHdmVyc2lvbhgBIAEoCSJMCgREdXR5Eg8KB2RyYWluZWQYASABKAgSEwoLZGVhZGxpbmVfbXMYAiABKAQSEAoIdW50aWxfbXMYAyABKAQSDAoEbm90ZRgEIAEoCSJwCgtUcnVzdFVwZGF0ZRIOCgZzZXJpYWwYASABKAQSDAoEcGlucxgCIAMoCRIvCgpzaWduYXR1cmVzGAMgAygLMhsuZmFpcmxlYWQudjEuVHJ1c3RTaWduYXR1cmUSEgoKc2lnbmVyX3BpbhgEIAEoCSI2Cg5UcnVzdFNpZ25hdHVyZRIRCglhdXRob3JpdHkYASABKAkSEQoJc2lnbmF0dXJlGAIgASgJInIKDklkZW50aXR5UmVwb3J0EhQKDHRydXN0ZWRfcGlucxgBIAMoCRIsCgdyZW5ld2FsGAIgASgLMhsuZmFpcmxlYWQudjEuUmVuZXdhbEZhaWx1cmUSHAoUaWdub3JlZF90cnVzdF9zZXJpYWwYAyABKAQiVQoOUmVuZXdhbEZhaWx1cmUSEAoIc2luY2VfbXMYASABKAMSDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJEhIKCmV4cGlyZXNfbXMYBCABKAMiGAoEUGluZxIQCghzZXF1ZW5jZRgBIAEoBCIYCgRQb25nEhAKCHNlcXVlbmNlGAEgASgEIh0KC01vcmVTdHJlYW1zEg4KBnRhcmdldBgBIAEoDSJACgpDYW5jZWxDYWxsEg8KB2NhbGxfaWQYASABKAkSIQoFZmF1bHQYAiABKAsyEi5mYWlybGVhZC52MS5GYXVsdCIsCgVEcmFpbhITCgtkZWFkbGluZV9tcxgBIAEoDRIOCgZyZWFzb24YAiABKAkiCgoIT3BlbkJ1bGsiWgoGTm90aWNlEjEKC3B1YmxpY2F0aW9uGAEgASgOMhwuZmFpcmxlYWQudjEuUHVibGljYXRpb25LaW5kEg0KBWVwb2NoGAIgASgEEg4KBmRpZ2VzdBgDIAEoCSKrAQoUTm9kZUxpbmtTZXJ2ZVJlcXVlc3QSJQoGcGFya2VkGAEgASgLMhMuZmFpcmxlYWQudjEuUGFya2VkSAASFwoHbWVzc2FnZRgCIAEoDEIEsLsYAUgAEiMKBWdyYW50GAMgASgLMhIuZmFpcmxlYWQudjEuR3JhbnRIABIlCgZzdGF0dXMYBCABKAsyEy5mYWlybGVhZC52MS5TdGF0dXNIAEIHCgVmcmFtZSKiAQoVTm9kZUxpbmtTZXJ2ZVJlc3BvbnNlEiEKBG9wZW4YASABKAsyES5mYWlybGVhZC52MS5PcGVuSAASFwoHbWVzc2FnZRgCIAEoDEIEsLsYAUgAEh8KA2VuZBgDIAEoCzIQLmZhaXJsZWFkLnYxLkVuZEgAEiMKBWdyYW50GAQgASgLMhIuZmFpcmxlYWQudjEuR3JhbnRIAEIHCgVmcmFtZSIcCgZQYXJrZWQSEgoKZ2VuZXJhdGlvbhgBIAEoBCJ7CgRPcGVuEg8KB2NhbGxfaWQYASABKAkSDgoGbWV0aG9kGAIgASgJEhQKDHJlbWFpbmluZ19tcxgDIAEoBBITCgt0cmFjZXBhcmVudBgEIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYBSABKAkSDgoGY3JlZGl0GAYgASgEIgUKA0VuZCImCgVHcmFudBINCgVieXRlcxgBIAEoBBIOCgZ3aW5kb3cYAiABKAQiPAoGU3RhdHVzEiEKBWZhdWx0GAEgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQSDwoHY2FsbF9pZBgCIAEoCSIoChVOb2RlR2V0T3V0Y29tZVJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoCSKHAQoWTm9kZUdldE91dGNvbWVSZXNwb25zZRIoCgVzdGF0ZRgBIAEoDjIZLmZhaXJsZWFkLnYxLk91dGNvbWVTdGF0ZRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0EhAKCG1lc3NhZ2VzGAMgAygMEg4KBm1ldGhvZBgEIAEoCSpcCgtMaW5rUHVycG9zZRIcChhMSU5LX1BVUlBPU0VfVU5TUEVDSUZJRUQQABIYChRMSU5LX1BVUlBPU0VfQ09OVFJPTBABEhUKEUxJTktfUFVSUE9TRV9CVUxLEAIqjQEKD1B1YmxpY2F0aW9uS2luZBIgChxQVUJMSUNBVElPTl9LSU5EX1VOU1BFQ0lGSUVEEAASHwobUFVCTElDQVRJT05fS0lORF9XT1JLU1BBQ0VTEAESGgoWUFVCTElDQVRJT05fS0lORF9UT09MUxACEhsKF1BVQkxJQ0FUSU9OX0tJTkRfU0tJTExTEAMqfAoMT3V0Y29tZVN0YXRlEh0KGU9VVENPTUVfU1RBVEVfVU5TUEVDSUZJRUQQABIZChVPVVRDT01FX1NUQVRFX1VOS05PV04QARIZChVPVVRDT01FX1NUQVRFX1JVTk5JTkcQAhIXChNPVVRDT01FX1NUQVRFX0VOREVEEAMyuAEKCE5vZGVMaW5rElgKB0NvbnRyb2wSIy5mYWlybGVhZC52MS5Ob2RlTGlua0NvbnRyb2xSZXF1ZXN0GiQuZmFpcmxlYWQudjEuTm9kZUxpbmtDb250cm9sUmVzcG9uc2UoATABElIKBVNlcnZlEiEuZmFpcmxlYWQudjEuTm9kZUxpbmtTZXJ2ZVJlcXVlc3QaIi5mYWlybGVhZC52MS5Ob2RlTGlua1NlcnZlUmVzcG9uc2UoATABMmcKBE5vZGUSXwoKR2V0T3V0Y29tZRIiLmZhaXJsZWFkLnYxLk5vZGVHZXRPdXRjb21lUmVxdWVzdBojLmZhaXJsZWFkLnYxLk5vZGVHZXRPdXRjb21lUmVzcG9uc2UiCKi7GAG4uxgBYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChZmYWlybGVhZC92MS9saW5rLnByb3RvEgtmYWlybGVhZC52MSKzAgoWTm9kZUxpbmtDb250cm9sUmVxdWVzdBIjCgVoZWxsbxgBIAEoCzISLmZhaXJsZWFkLnYxLkhlbGxvSAASIQoEcG9uZxgCIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIlCgZub3RpY2UYAyABKAsyEy5mYWlybGVhZC52MS5Ob3RpY2VIABIjCgVkcmFpbhgEIAEoCzISLmZhaXJsZWFkLnYxLkRyYWluSAASIQoEcGluZxgFIAEoCzIRLmZhaXJsZWFkLnYxLlBpbmdIABIrCglpbnN0YWxsZWQYFCABKAsyFi5mYWlybGVhZC52MS5JbnN0YWxsZWRIABItCgZyZXBvcnQYBiABKAsyGy5mYWlybGVhZC52MS5JZGVudGl0eVJlcG9ydEgAQgYKBGtpbmQixgMKF05vZGVMaW5rQ29udHJvbFJlc3BvbnNlEi4KCGFjY2VwdGVkGAEgASgLMhouZmFpcmxlYWQudjEuSGVsbG9BY2NlcHRlZEgAEiEKBHBpbmcYAiABKAsyES5mYWlybGVhZC52MS5QaW5nSAASIQoEcG9uZxgDIAEoCzIRLmZhaXJsZWFkLnYxLlBvbmdIABIwCgxtb3JlX3N0cmVhbXMYBCABKAsyGC5mYWlybGVhZC52MS5Nb3JlU3RyZWFtc0gAEi4KC2NhbmNlbF9jYWxsGAUgASgLMhcuZmFpcmxlYWQudjEuQ2FuY2VsQ2FsbEgAEiMKBWRyYWluGAYgASgLMhIuZmFpcmxlYWQudjEuRHJhaW5IABIqCglvcGVuX2J1bGsYByABKAsyFS5mYWlybGVhZC52MS5PcGVuQnVsa0gAEiEKBGR1dHkYFCABKAsyES5mYWlybGVhZC52MS5EdXR5SAASKQoFdHJ1c3QYDCABKAsyGC5mYWlybGVhZC52MS5UcnVzdFVwZGF0ZUgAEiwKBHJlYWQYFSABKAsyHC5mYWlybGVhZC52MS5QdWJsaWNhdGlvblJlYWRIAEIGCgRraW5kIokDCgVIZWxsbxIUCgxwcm90b2NvbF9taW4YASABKA0SFAoMcHJvdG9jb2xfbWF4GAIgASgNEg8KB2Jvb3RfaWQYAyABKAkSKQoHcHVycG9zZRgEIAEoDjIYLmZhaXJsZWFkLnYxLkxpbmtQdXJwb3NlEhIKCmdlbmVyYXRpb24YBSABKAQSGAoQcnVubmluZ19jYWxsX2lkcxgGIAMoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEgwKBGFyY2gYCSABKAkSEQoJaG9zdF9uYW1lGAogASgJEikKDHB1YmxpY2F0aW9ucxgLIAMoCzITLmZhaXJsZWFkLnYxLk5vdGljZRIPCgdtZXRob2RzGAwgAygJEhcKD2xhc3RfZ2VuZXJhdGlvbhgQIAEoBBIRCglsZWRnZXJfaWQYDSABKAkSGQoRaW5zdGFsbGVkX3ZlcnNpb24YFCABKAkSHQoVaGVhcnRiZWF0X2F0X2xlYXN0X21zGBUgASgNItEBCg1IZWxsb0FjY2VwdGVkEhIKCmdlbmVyYXRpb24YASABKAQSEAoIcHJvdG9jb2wYAiABKA0SFAoMaGVhcnRiZWF0X21zGAMgASgNEhUKDWRlYWRfYWZ0ZXJfbXMYBCABKA0SDwoHbm9kZV9pZBgFIAEoCRINCgVhbGlhcxgGIAEoCRIXCg9nYXRld2F5X3ZlcnNpb24YByABKAkSEwoLb3duZXJfZXBvY2gYFCABKAQSHwoEZHV0eRgVIAEoCzIRLmZhaXJsZWFkLnYxLkR1dHkiHAoJSW5zdGFsbGVkEg8KB3ZlcnNpb24YASABKAkiTAoERHV0eRIPCgdkcmFpbmVkGAEgASgIEhMKC2RlYWRsaW5lX21zGAIgASgEEhAKCHVudGlsX21zGAMgASgEEgwKBG5vdGUYBCABKAkicAoLVHJ1c3RVcGRhdGUSDgoGc2VyaWFsGAEgASgEEgwKBHBpbnMYAiADKAkSLwoKc2lnbmF0dXJlcxgDIAMoCzIbLmZhaXJsZWFkLnYxLlRydXN0U2lnbmF0dXJlEhIKCnNpZ25lcl9waW4YBCABKAkiNgoOVHJ1c3RTaWduYXR1cmUSEQoJYXV0aG9yaXR5GAEgASgJEhEKCXNpZ25hdHVyZRgCIAEoCSJyCg5JZGVudGl0eVJlcG9ydBIUCgx0cnVzdGVkX3BpbnMYASADKAkSLAoHcmVuZXdhbBgCIAEoCzIbLmZhaXJsZWFkLnYxLlJlbmV3YWxGYWlsdXJlEhwKFGlnbm9yZWRfdHJ1c3Rfc2VyaWFsGAMgASgEIlUKDlJlbmV3YWxGYWlsdXJlEhAKCHNpbmNlX21zGAEgASgDEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRISCgpleHBpcmVzX21zGAQgASgDIhgKBFBpbmcSEAoIc2VxdWVuY2UYASABKAQiGAoEUG9uZxIQCghzZXF1ZW5jZRgBIAEoBCIdCgtNb3JlU3RyZWFtcxIOCgZ0YXJnZXQYASABKA0iQAoKQ2FuY2VsQ2FsbBIPCgdjYWxsX2lkGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiLAoFRHJhaW4SEwoLZGVhZGxpbmVfbXMYASABKA0SDgoGcmVhc29uGAIgASgJIgoKCE9wZW5CdWxrIloKBk5vdGljZRIxCgtwdWJsaWNhdGlvbhgBIAEoDjIcLmZhaXJsZWFkLnYxLlB1YmxpY2F0aW9uS2luZBINCgVlcG9jaBgCIAEoBBIOCgZkaWdlc3QYAyABKAkiVAoPUHVibGljYXRpb25SZWFkEjEKC3B1YmxpY2F0aW9uGAEgASgOMhwuZmFpcmxlYWQudjEuUHVibGljYXRpb25LaW5kEg4KBmRpZ2VzdBgCIAEoCSKrAQoUTm9kZUxpbmtTZXJ2ZVJlcXVlc3QSJQoGcGFya2VkGAEgASgLMhMuZmFpcmxlYWQudjEuUGFya2VkSAASFwoHbWVzc2FnZRgCIAEoDEIEsLsYAUgAEiMKBWdyYW50GAMgASgLMhIuZmFpcmxlYWQudjEuR3JhbnRIABIlCgZzdGF0dXMYBCABKAsyEy5mYWlybGVhZC52MS5TdGF0dXNIAEIHCgVmcmFtZSKiAQoVTm9kZUxpbmtTZXJ2ZVJlc3BvbnNlEiEKBG9wZW4YASABKAsyES5mYWlybGVhZC52MS5PcGVuSAASFwoHbWVzc2FnZRgCIAEoDEIEsLsYAUgAEh8KA2VuZBgDIAEoCzIQLmZhaXJsZWFkLnYxLkVuZEgAEiMKBWdyYW50GAQgASgLMhIuZmFpcmxlYWQudjEuR3JhbnRIAEIHCgVmcmFtZSIcCgZQYXJrZWQSEgoKZ2VuZXJhdGlvbhgBIAEoBCJ7CgRPcGVuEg8KB2NhbGxfaWQYASABKAkSDgoGbWV0aG9kGAIgASgJEhQKDHJlbWFpbmluZ19tcxgDIAEoBBITCgt0cmFjZXBhcmVudBgEIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYBSABKAkSDgoGY3JlZGl0GAYgASgEIgUKA0VuZCImCgVHcmFudBINCgVieXRlcxgBIAEoBBIOCgZ3aW5kb3cYAiABKAQiPAoGU3RhdHVzEiEKBWZhdWx0GAEgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQSDwoHY2FsbF9pZBgCIAEoCSIoChVOb2RlR2V0T3V0Y29tZVJlcXVlc3QSDwoHY2FsbF9pZBgBIAEoCSKHAQoWTm9kZUdldE91dGNvbWVSZXNwb25zZRIoCgVzdGF0ZRgBIAEoDjIZLmZhaXJsZWFkLnYxLk91dGNvbWVTdGF0ZRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0EhAKCG1lc3NhZ2VzGAMgAygMEg4KBm1ldGhvZBgEIAEoCSpcCgtMaW5rUHVycG9zZRIcChhMSU5LX1BVUlBPU0VfVU5TUEVDSUZJRUQQABIYChRMSU5LX1BVUlBPU0VfQ09OVFJPTBABEhUKEUxJTktfUFVSUE9TRV9CVUxLEAIqjQEKD1B1YmxpY2F0aW9uS2luZBIgChxQVUJMSUNBVElPTl9LSU5EX1VOU1BFQ0lGSUVEEAASHwobUFVCTElDQVRJT05fS0lORF9XT1JLU1BBQ0VTEAESGgoWUFVCTElDQVRJT05fS0lORF9UT09MUxACEhsKF1BVQkxJQ0FUSU9OX0tJTkRfU0tJTExTEAMqfAoMT3V0Y29tZVN0YXRlEh0KGU9VVENPTUVfU1RBVEVfVU5TUEVDSUZJRUQQABIZChVPVVRDT01FX1NUQVRFX1VOS05PV04QARIZChVPVVRDT01FX1NUQVRFX1JVTk5JTkcQAhIXChNPVVRDT01FX1NUQVRFX0VOREVEEAMyuAEKCE5vZGVMaW5rElgKB0NvbnRyb2wSIy5mYWlybGVhZC52MS5Ob2RlTGlua0NvbnRyb2xSZXF1ZXN0GiQuZmFpcmxlYWQudjEuTm9kZUxpbmtDb250cm9sUmVzcG9uc2UoATABElIKBVNlcnZlEiEuZmFpcmxlYWQudjEuTm9kZUxpbmtTZXJ2ZVJlcXVlc3QaIi5mYWlybGVhZC52MS5Ob2RlTGlua1NlcnZlUmVzcG9uc2UoATABMmcKBE5vZGUSXwoKR2V0T3V0Y29tZRIiLmZhaXJsZWFkLnYxLk5vZGVHZXRPdXRjb21lUmVxdWVzdBojLmZhaXJsZWFkLnYxLk5vZGVHZXRPdXRjb21lUmVzcG9uc2UiCKi7GAG4uxgBYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * A message from the node on the control stream.
@@ -177,6 +177,14 @@ export type NodeLinkControlResponse = Message<"fairlead.v1.NodeLinkControlRespon
      */
     value: TrustUpdate;
     case: "trust";
+  } | {
+    /**
+     * A publication was read: whoever asks the gateway finds it there.
+     *
+     * @generated from field: fairlead.v1.PublicationRead read = 21;
+     */
+    value: PublicationRead;
+    case: "read";
   } | { case: undefined; value?: undefined };
 };
 
@@ -771,6 +779,34 @@ export const NoticeSchema: GenMessage<Notice> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_link, 16);
 
 /**
+ * What the gateway has of a node's publication.
+ *
+ * @generated from message fairlead.v1.PublicationRead
+ */
+export type PublicationRead = Message<"fairlead.v1.PublicationRead"> & {
+  /**
+   * Which one.
+   *
+   * @generated from field: fairlead.v1.PublicationKind publication = 1;
+   */
+  publication: PublicationKind;
+
+  /**
+   * The digest of the notice that told of it.
+   *
+   * @generated from field: string digest = 2;
+   */
+  digest: string;
+};
+
+/**
+ * Describes the message fairlead.v1.PublicationRead.
+ * Use `create(PublicationReadSchema)` to create a new message.
+ */
+export const PublicationReadSchema: GenMessage<PublicationRead> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_link, 17);
+
+/**
  * A frame from the node on a parked stream.
  *
  * @generated from message fairlead.v1.NodeLinkServeRequest
@@ -821,7 +857,7 @@ export type NodeLinkServeRequest = Message<"fairlead.v1.NodeLinkServeRequest"> &
  * Use `create(NodeLinkServeRequestSchema)` to create a new message.
  */
 export const NodeLinkServeRequestSchema: GenMessage<NodeLinkServeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 17);
+  messageDesc(file_fairlead_v1_link, 18);
 
 /**
  * A frame from the gateway on a parked stream.
@@ -874,7 +910,7 @@ export type NodeLinkServeResponse = Message<"fairlead.v1.NodeLinkServeResponse">
  * Use `create(NodeLinkServeResponseSchema)` to create a new message.
  */
 export const NodeLinkServeResponseSchema: GenMessage<NodeLinkServeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 18);
+  messageDesc(file_fairlead_v1_link, 19);
 
 /**
  * A free stream.
@@ -895,7 +931,7 @@ export type Parked = Message<"fairlead.v1.Parked"> & {
  * Use `create(ParkedSchema)` to create a new message.
  */
 export const ParkedSchema: GenMessage<Parked> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 19);
+  messageDesc(file_fairlead_v1_link, 20);
 
 /**
  * Begins a call.
@@ -951,7 +987,7 @@ export type Open = Message<"fairlead.v1.Open"> & {
  * Use `create(OpenSchema)` to create a new message.
  */
 export const OpenSchema: GenMessage<Open> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 20);
+  messageDesc(file_fairlead_v1_link, 21);
 
 /**
  * The end of the request's messages.
@@ -966,7 +1002,7 @@ export type End = Message<"fairlead.v1.End"> & {
  * Use `create(EndSchema)` to create a new message.
  */
 export const EndSchema: GenMessage<End> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 21);
+  messageDesc(file_fairlead_v1_link, 22);
 
 /**
  * More credit.
@@ -994,7 +1030,7 @@ export type Grant = Message<"fairlead.v1.Grant"> & {
  * Use `create(GrantSchema)` to create a new message.
  */
 export const GrantSchema: GenMessage<Grant> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 22);
+  messageDesc(file_fairlead_v1_link, 23);
 
 /**
  * How a call ended.
@@ -1022,7 +1058,7 @@ export type Status = Message<"fairlead.v1.Status"> & {
  * Use `create(StatusSchema)` to create a new message.
  */
 export const StatusSchema: GenMessage<Status> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 23);
+  messageDesc(file_fairlead_v1_link, 24);
 
 /**
  * Asks how a call ended.
@@ -1043,7 +1079,7 @@ export type NodeGetOutcomeRequest = Message<"fairlead.v1.NodeGetOutcomeRequest">
  * Use `create(NodeGetOutcomeRequestSchema)` to create a new message.
  */
 export const NodeGetOutcomeRequestSchema: GenMessage<NodeGetOutcomeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 24);
+  messageDesc(file_fairlead_v1_link, 25);
 
 /**
  * How a call ended.
@@ -1085,7 +1121,7 @@ export type NodeGetOutcomeResponse = Message<"fairlead.v1.NodeGetOutcomeResponse
  * Use `create(NodeGetOutcomeResponseSchema)` to create a new message.
  */
 export const NodeGetOutcomeResponseSchema: GenMessage<NodeGetOutcomeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_link, 25);
+  messageDesc(file_fairlead_v1_link, 26);
 
 /**
  * What a connection is for.
