@@ -27,7 +27,9 @@ afterAll(async () => {
 }, 60_000);
 
 const exec = (command: string): Promise<CliResult> =>
-  gateway.cli(["nodes", "call", "devbox", "exec", "--args", JSON.stringify({ command }), "--json"]);
+  gateway.cli(["nodes", "call", "devbox", "exec", "--args", JSON.stringify({ command }), "--json"], {
+    timeoutMs: 90_000,
+  });
 
 async function shown(): Promise<Map<string, unknown>> {
   const nodes = listOf(await gateway.json(["nodes", "ls"]), "nodes");
@@ -47,12 +49,13 @@ proves(
   async () => {
     const lines = [`sleep 3; echo finished; : ${randomUUID()}`, `sleep 600; : ${randomUUID()}`] as const;
     // As the shell is started with them on the machine: the command line that asks for them has them too.
-    const [short, long] = lines.map((line) => `-c\0${line}`) as [string, string];
-    const [finishing, lasting] = [exec(lines[0]), exec(lines[1])];
-    await expect
-      .poll(() => findProcesses(short).length > 1 && findProcesses(long).length > 1, soon)
-      .toBe(true);
-    const drained = await gateway.json(["nodes", "drain", "devbox", "--within", "8s", "--note", "new disk"]);
+    const [short, long] = [randomUUID(), randomUUID()];
+    // Each is there twice: the command line that asks, and what it asked for.
+    const lasting = exec(`sleep 600; : ${long}`);
+    await expect.poll(() => findProcesses(long).length, soon).toBeGreaterThan(1);
+    const finishing = exec(`sleep 5; echo finished; : ${short}`);
+    await expect.poll(() => findProcesses(short).length, soon).toBeGreaterThan(1);
+    const drained = await gateway.json(["nodes", "drain", "devbox", "--within", "15s", "--note", "new disk"]);
     expect(drained).toMatchObject({
       state: "draining",
       reason: "drained",
