@@ -47,8 +47,6 @@ proves(
   "a drained node takes no new call, finishes what runs, and nothing runs on it past the deadline",
   patience,
   async () => {
-    const lines = [`sleep 3; echo finished; : ${randomUUID()}`, `sleep 600; : ${randomUUID()}`] as const;
-    // As the shell is started with them on the machine: the command line that asks for them has them too.
     const [short, long] = [randomUUID(), randomUUID()];
     // Each is there twice: the command line that asks, and what it asked for.
     const lasting = exec(`sleep 600; : ${long}`);
