@@ -175,11 +175,16 @@ proves(
 test("the outcome of a call that runs once is unknown when its node is another process now", async () => {
   await using gateway = await openLinkGateway();
   const services = [serve(Files, { remove: async (_request, { signal }) => await forever(signal) })];
-  const first = await openLinkNode(gateway, { services, bootId: "first" });
+  await using proxy = await startFaultProxy({ targetPort: gateway.server.port });
+  const addresses = [`127.0.0.1:${proxy.port}`];
+  const first = await openLinkNode(gateway, { services, bootId: "first", addresses });
   const link = await whenLinked(gateway);
   await expect.poll(() => gateway.server.callCount).toBe(2);
   const call = faultOf(link.client(Files).remove({}, { callId: "call-1" }));
   await expect.poll(() => gateway.server.callCount).toBe(2);
+  // As if it had ended: it neither answers nor comes back.
+  proxy.refuse();
+  proxy.cut();
   await using _second = await openLinkNode(gateway, { services: echoServices(), bootId: "second" });
   expect(await call).toMatchObject({
     code: "OUTCOME_UNKNOWN",

@@ -80,39 +80,50 @@ test.runIf(canBeNobody)("hard names are listed and read byte for byte", patience
   }
 });
 
-test.runIf(canBeNobody)("a listing names what cannot be served and lists the rest", patience, async () => {
-  const all = await gateway.cli(["files", "ls", "devbox:/app", "--recursive", "--json"]);
-  expect(all.exitCode).toBe(7);
-  expect(codesOf(listOf(all.json, "problems"))).toMatchObject({
-    "bad/closed": "IO_ERROR",
-    "bad/etc": "PATH_ESCAPES",
-    "bad/fifo": "UNSUPPORTED_FILE_TYPE",
-    "bad/hard.txt": "HARDLINK_REFUSED",
-    "bad/not-\\xff\\xfe": "PATH_INVALID",
-    "bad/socket": "UNSUPPORTED_FILE_TYPE",
-  });
-  const paths = listOf(all.json, "entries").map((entry) => memberOf(entry, "path"));
-  expect(paths).toEqual(
-    expect.arrayContaining([
-      "good/one.txt",
-      "good/empty",
-      "bad/plain.txt",
-      ...hardNames.map((name) => `names/${name}`),
-    ]),
-  );
-  expect(paths.filter((path) => String(path).startsWith("bad/etc/"))).toEqual([]);
-  expect(paths.filter((path) => String(path).startsWith("good/folder/"))).toEqual([]);
+test.runIf(canBeNobody)(
+  "a listing names what cannot be listed and lists the rest for what it is",
+  patience,
+  async () => {
+    const all = await gateway.cli(["files", "ls", "devbox:/app", "--recursive", "--json"]);
+    expect(all.exitCode).toBe(7);
+    expect(codesOf(listOf(all.json, "problems"))).toMatchObject({
+      "bad/closed": "IO_ERROR",
+      "bad/not-\\xff\\xfe": "PATH_INVALID",
+    });
+    // What is there is listed for what it is; whether it is served is said when it is asked for.
+    const kinds = listOf(all.json, "entries").map((entry) => [
+      memberOf(entry, "path"),
+      memberOf(entry, "kind"),
+    ]);
+    expect(Object.fromEntries(kinds)).toMatchObject({
+      "bad/etc": "link",
+      "bad/fifo": "other",
+      "bad/hard.txt": "file",
+      "bad/socket": "other",
+    });
+    const paths = listOf(all.json, "entries").map((entry) => memberOf(entry, "path"));
+    expect(paths).toEqual(
+      expect.arrayContaining([
+        "good/one.txt",
+        "good/empty",
+        "bad/plain.txt",
+        ...hardNames.map((name) => `names/${name}`),
+      ]),
+    );
+    expect(paths.filter((path) => String(path).startsWith("bad/etc/"))).toEqual([]);
+    expect(paths.filter((path) => String(path).startsWith("good/folder/"))).toEqual([]);
 
-  const flat = await gateway.cli(["files", "ls", "devbox:/app/bad"]);
-  expect(flat.exitCode).toBe(7);
-  expect(flat.stdout).toContain("plain.txt");
-  expect(flat.stderr).toContain("not-\\xff\\xfe");
-  expect(faultOf(await gateway.cli(["files", "ls", "devbox:/app/bad/closed", "--json"]))).toMatchObject({
-    exitCode: 1,
-    code: "IO_ERROR",
-    details: { errno: "EACCES" },
-  });
-});
+    const flat = await gateway.cli(["files", "ls", "devbox:/app/bad"]);
+    expect(flat.exitCode).toBe(7);
+    expect(flat.stdout).toContain("plain.txt");
+    expect(flat.stderr).toContain("not-\\xff\\xfe");
+    expect(faultOf(await gateway.cli(["files", "ls", "devbox:/app/bad/closed", "--json"]))).toMatchObject({
+      exitCode: 1,
+      code: "IO_ERROR",
+      details: { errno: "EACCES" },
+    });
+  },
+);
 
 test.runIf(canBeNobody)("each entry that cannot be served is refused with its code", patience, async () => {
   const cases: readonly (readonly [string, string, number])[] = [
