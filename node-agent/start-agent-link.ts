@@ -2,7 +2,7 @@ import path from "node:path";
 import { faultRow } from "../shared/fault/codes.ts";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
 import type { Fault } from "../shared/fault/fault.ts";
-import type { TrustUpdate } from "../shared/gen/fairlead/v1/link_pb.ts";
+import { PublicationKind, type TrustUpdate } from "../shared/gen/fairlead/v1/link_pb.ts";
 import { Pairing } from "../shared/gen/fairlead/v1/pairing_pb.ts";
 import { tryReadCertificate } from "../shared/identity/node-name.ts";
 import { startDeadline } from "../shared/lifetime/clock.ts";
@@ -122,13 +122,16 @@ export async function startAgentLink(scope: Scope, parts: AgentLinkParts): Promi
 /** How long a gateway may take to read what is published; one of an earlier version never says that it did, in milliseconds. */
 const readWithinMs = 3_000;
 
-/** Resolves once whoever asks the gateway finds there what this machine publishes. */
+/** Resolves once whoever asks the gateway finds there what this machine publishes; skills that are still sought follow. */
 async function untilPublished(
   outer: AbortSignal,
   { board, deps }: Pick<AgentLinkParts, "board" | "deps">,
 ): Promise<void> {
-  using patience = startDeadline({ timeoutMs: readWithinMs, signal: outer, clock: deps.clock });
-  await board.untilRead(patience.signal).catch(() => undefined);
+  const { clock, firstSearchMs = readWithinMs } = deps;
+  const isSearchAwaited = firstSearchMs >= readWithinMs;
+  const without = isSearchAwaited ? [] : [PublicationKind.SKILLS];
+  using patience = startDeadline({ timeoutMs: readWithinMs, signal: outer, clock });
+  await board.untilRead(patience.signal, without).catch(() => undefined);
 }
 
 /** What outlives the process: what runs at most once, what is asked about jobs, and the epoch of the last owner. */

@@ -8,8 +8,8 @@ import type { Publications } from "./link-options.ts";
 export interface PublicationBoard extends Publications {
   /** Sets one publication; an equal digest changes nothing and is told to nobody. */
   publish(notice: Omit<MessageInitShape<typeof NoticeSchema>, "$typeName">): void;
-  /** Resolves once the gateway has read everything that is published; rejects with the signal's reason. */
-  untilRead(signal: AbortSignal): Promise<void>;
+  /** Resolves once the gateway has read what is published, but for the kinds left out; rejects with the signal's reason. */
+  untilRead(signal: AbortSignal, without?: readonly PublicationKind[]): Promise<void>;
 }
 
 /** A board that publishes nothing yet. */
@@ -18,16 +18,18 @@ export function createPublicationBoard(): PublicationBoard {
   const readers = new Set<Queue<Notice>>();
   const read = new Map<PublicationKind, string>();
   let onRead = Promise.withResolvers<void>();
-  const isRead = (): boolean =>
-    notices.size > 0 && notices.values().every(({ publication, digest }) => read.get(publication) === digest);
+  const isRead = (without: readonly PublicationKind[]): boolean => {
+    const wanted = notices.values().filter(({ publication }) => !without.includes(publication));
+    return notices.size > 0 && wanted.every(({ publication, digest }) => read.get(publication) === digest);
+  };
   return {
     onRead: ({ publication, digest }) => {
       read.set(publication, digest);
       onRead.resolve();
       onRead = Promise.withResolvers<void>();
     },
-    untilRead: async (signal) => {
-      while (!isRead()) await raceSignal(onRead.promise, signal);
+    untilRead: async (signal, without = []) => {
+      while (!isRead(without)) await raceSignal(onRead.promise, signal);
     },
     current: () => [...notices.values()],
     publish: (init) => {
