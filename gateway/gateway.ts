@@ -11,7 +11,7 @@ import { Scope } from "../shared/lifetime/scope.ts";
 import type { Log } from "../shared/log/log.ts";
 import { type GrpcServer, startGrpcServer } from "../shared/rpc/grpc-server.ts";
 import { createServerCredentials, type TlsServerCredentials } from "../shared/rpc/server-credentials.ts";
-import { serve } from "../shared/rpc/service.ts";
+import { serve, type ServedService, type ServiceImplementation } from "../shared/rpc/service.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
 import { type Features, startFeatures } from "./features.ts";
 import type { CleanUp } from "./fleet/revocation.ts";
@@ -21,6 +21,7 @@ import { createAuditFace } from "./serve/audit.ts";
 import { createAuthorityFace } from "./serve/authority.ts";
 import { startHttpServer } from "./serve/http.ts";
 import { openMcpEndpoint } from "./serve/mcp/endpoint.ts";
+import { adminChanges, recordChanges, sessionChanges } from "./serve/record-changes.ts";
 import { createSessionsService } from "./serve/sessions.ts";
 import { createStateFace } from "./serve/state.ts";
 
@@ -141,6 +142,42 @@ async function startLinkServer(scope: Scope, parts: FaceParts): Promise<GrpcServ
   );
 }
 
+/** What the local socket offers. */
+function localServices(
+  { settings, deps, features }: FaceParts,
+  admin: ServiceImplementation<typeof Admin>,
+): readonly ServedService[] {
+  const { audit } = features;
+  return [
+    serve(Admin, recordChanges(Admin, admin, { audit, changes: adminChanges })),
+    serve(
+      Sessions,
+      recordChanges(Sessions, createSessionsService(features.faceParts), {
+        audit,
+        changes: sessionChanges,
+      }),
+    ),
+    serve(Files, features.files),
+    serve(
+      Authority,
+      createAuthorityFace({
+        change: features.pairing.authority,
+        record: (entry) => features.audit.append(entry),
+      }),
+    ),
+    serve(Audit, createAuditFace({ audit: features.audit, nodes: features.pairing.nodes })),
+    serve(
+      State,
+      createStateFace({
+        store: features.store,
+        dir: settings.dir,
+        version: deps.version,
+        clock: deps.clock,
+      }),
+    ),
+  ];
+}
+
 async function startAdminServer(scope: Scope, parts: FaceParts): Promise<string> {
   const { settings, deps, features, addresses, advertised } = parts;
   const startedMs = deps.clock.now();
@@ -164,28 +201,7 @@ async function startAdminServer(scope: Scope, parts: FaceParts): Promise<string>
   await using starting = new AsyncDisposableStack();
   const server = starting.use(
     await startGrpcServer({
-      services: [
-        serve(Admin, admin),
-        serve(Sessions, createSessionsService(features.faceParts)),
-        serve(Files, features.files),
-        serve(
-          Authority,
-          createAuthorityFace({
-            change: features.pairing.authority,
-            record: (entry) => features.audit.append(entry),
-          }),
-        ),
-        serve(Audit, createAuditFace({ audit: features.audit, nodes: features.pairing.nodes })),
-        serve(
-          State,
-          createStateFace({
-            store: features.store,
-            dir: settings.dir,
-            version: deps.version,
-            clock: deps.clock,
-          }),
-        ),
-      ],
+      services: localServices(parts, admin),
       address: `unix:${socket.path}`,
       credentials: "insecure",
       clock: deps.clock,

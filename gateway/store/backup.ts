@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { chmodSync } from "node:fs";
 import { open, readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
@@ -44,7 +45,7 @@ export async function writeBackup(options: BackupOptions): Promise<void> {
   try {
     database.exec("PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL");
     database.exec(
-      "CREATE TABLE backup_info (format INTEGER NOT NULL, version TEXT NOT NULL, made_at INTEGER NOT NULL) STRICT",
+      "CREATE TABLE backup_info (format INTEGER NOT NULL, version TEXT NOT NULL, made_at INTEGER NOT NULL, digest TEXT NOT NULL) STRICT",
     );
     database.exec(
       "CREATE TABLE backup_files (path TEXT PRIMARY KEY, digest TEXT NOT NULL, bytes BLOB NOT NULL) STRICT",
@@ -54,7 +55,8 @@ export async function writeBackup(options: BackupOptions): Promise<void> {
       const bytes = await readKept(path.join(dir, name));
       if (bytes) addFile.run(name, digestOf(bytes), bytes);
     }
-    database.prepare("INSERT INTO backup_info VALUES (?, ?, ?)").run(backupFormat, version, now);
+    const digest = digestTables(database);
+    database.prepare("INSERT INTO backup_info VALUES (?, ?, ?, ?)").run(backupFormat, version, now, digest);
   } catch (error) {
     throw faultFromErrno(faultFromSqlite(error), "the backup");
   } finally {
@@ -135,7 +137,7 @@ function look(database: DatabaseSync, name: string): Pick<OpenBackup, "version" 
   const whole = Object.values(database.prepare("PRAGMA integrity_check(1)").get() ?? {})[0];
   if (whole !== "ok") throw noBackup(name, "it is damaged", whole);
   const table = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'backup_info'").get();
-  const info = table ? database.prepare("SELECT format, version, made_at FROM backup_info").get() : undefined;
+  const info = table ? database.prepare("SELECT * FROM backup_info").get() : undefined;
   if (!info) throw noBackup(name, "it was never finished, or is another database");
   const format = Number(info["format"]);
   if (format > backupFormat) {
@@ -144,7 +146,31 @@ function look(database: DatabaseSync, name: string): Pick<OpenBackup, "version" 
       hint: "restore it with that version, or a newer one",
     });
   }
+  if (digestTables(database) !== info["digest"]) throw noBackup(name, "it is not as it was written");
   return { version: String(info["version"]), madeAt: Number(info["made_at"]) };
+}
+
+/** A digest over every table with every row in it, but for the one that holds the digest. */
+function digestTables(database: DatabaseSync): string {
+  const hash = createHash("sha256");
+  const tables = database
+    .prepare(
+      "SELECT name, sql FROM sqlite_schema WHERE name <> 'backup_info' AND sql IS NOT NULL ORDER BY type, name",
+    )
+    .all();
+  for (const { name, sql } of tables) {
+    hash.update(`${JSON.stringify([name, sql])}\n`);
+    if (!/^CREATE TABLE/i.test(String(sql))) continue;
+    const rows = database.prepare(`SELECT * FROM "${String(name).replaceAll('"', '""')}" ORDER BY rowid`);
+    for (const row of rows.iterate()) {
+      for (const value of Object.values(row)) {
+        if (value instanceof Uint8Array) hash.update(`${value.byteLength}:`).update(value);
+        else hash.update(`${JSON.stringify(typeof value === "bigint" ? String(value) : value)},`);
+      }
+      hash.update("\n");
+    }
+  }
+  return hash.digest("hex");
 }
 
 function* filesOf(database: DatabaseSync, name: string): Generator<BackupFile> {

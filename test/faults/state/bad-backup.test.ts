@@ -87,6 +87,12 @@ proves(
       await writeFile(bad, bytes);
       expect(await refusalOf(home, bad)).toEqual({ code: "INTEGRITY_FAILURE", hasHint: true });
     }
+    // A row that was changed, in a database that is whole.
+    await copyFile(home.backup, bad);
+    const changed = new DatabaseSync(bad);
+    changed.exec("UPDATE settings SET value_json = '\"third\"'");
+    changed.close();
+    expect(await refusalOf(home, bad)).toEqual({ code: "INTEGRITY_FAILURE", hasHint: true });
     await copyFile(home.backup, bad);
     const database = new DatabaseSync(bad);
     database.exec("UPDATE backup_info SET format = 99");
