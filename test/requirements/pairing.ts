@@ -17,10 +17,6 @@ export const pairing = [
     says: "A node whose clock is 30 days off shows the clock and the difference in seconds as the reason in `node status` and `node doctor`, not an expired or invalid certificate.",
   },
   {
-    id: "pairing.rejoin-after-terminal-state",
-    says: "`node join CODE` in a home whose state is `IDENTITY_UNKNOWN` or `IDENTITY_EXPIRED` enrols the same key again, and a gateway that still knows it keeps its alias, labels and grants; after `IDENTITY_REVOKED` it makes a new key and says so.",
-  },
-  {
     id: "pairing.revoke-races-renewal",
     says: "In 200 rounds of a revocation and a renewal, or a revocation and an approval, at the same moment the node never ends with a certificate that the gateway accepts.",
   },
@@ -239,10 +235,6 @@ export const pairing = [
   {
     id: "pairing.link-ends-with-certificate",
     says: "A link whose certificate passes its expiry without renewal is closed within 1 s with `IDENTITY_EXPIRED`, retryable, and its node has to renew before it can link again.",
-  },
-  {
-    id: "pairing.copied-home-way-back",
-    says: "On a copied home that was refused, `fairlead node join CODE --new-identity` makes a key of its own and joins as another node, and the original keeps its link, certificate and grants.",
   },
   {
     id: "pairing.revoke-time-flat",

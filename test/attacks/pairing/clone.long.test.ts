@@ -2,7 +2,6 @@ import { cp, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { listOf, memberOf } from "../../support/cli-fault.ts";
-import { proves } from "../../support/proves.ts";
 import { type Program, spawnProgram } from "../../support/spawn-program.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
 import { inviteCode, startNode, type TestNode } from "../../support/start-node.ts";
@@ -98,8 +97,7 @@ test("a copied home is refused while the original is linked, and both are named"
   expect(clone.pid).toBeGreaterThan(0);
 });
 
-proves(
-  "pairing.copied-home-way-back",
+test(
   "a copied home joins as another node with a key of its own, and the original is not touched",
   patience,
   async () => {

@@ -1,11 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import { memberOf } from "../../support/cli-fault.ts";
 import { startGatewayBehindProxy } from "../../support/gateway-behind-proxy.ts";
 import { lapseCertificate } from "../../support/lapsed-certificate.ts";
-import { proves } from "../../support/proves.ts";
 import { spawnProgram } from "../../support/spawn-program.ts";
 import type { TestGateway } from "../../support/start-gateway.ts";
 import { inviteCode, startNode, type TestNode } from "../../support/start-node.ts";
@@ -67,8 +66,7 @@ async function rejoin(gateway: TestGateway, node: TestNode, alias: string): Prom
   return { nodeId: memberOf(ready, "nodeId"), alias: memberOf(ready, "alias"), said: joined.stderr() };
 }
 
-proves(
-  "pairing.rejoin-after-terminal-state",
+test(
   "an expired or unknown identity enrols its key again and keeps what is the node's; a revoked one gets a new key",
   { timeout: 300_000 },
   async () => {
