@@ -28,23 +28,24 @@ const maxAttempts = 10_000;
 export async function chooseAlias(db: StoreDb, wishes: AliasWishes): Promise<string> {
   const { named = "", invited, wish, nodeId } = wishes;
   if (named !== "") {
-    if (await isHeld(db, named)) throw aliasTaken(named);
+    if (await isAliasHeld(db, named)) throw aliasTaken(named);
     return named;
   }
   if (invited !== "") {
-    if (!(await isHeld(db, invited))) return invited;
+    if (!(await isAliasHeld(db, invited))) return invited;
     if (wishes.isForOne) throw aliasTaken(invited);
     return await firstFree(db, invited, []);
   }
   const promised = await promisedAliases(db, wishes);
   const isFree = async (alias: string): Promise<boolean> =>
-    !promised.includes(alias) && !(await isHeld(db, alias));
+    !promised.includes(alias) && !(await isAliasHeld(db, alias));
   if (isAlias(wish) && (await isFree(wish))) return wish;
   const made = `node-${nodeId.slice(0, 4)}`;
   return (await isFree(made)) ? made : await firstFree(db, made, promised);
 }
 
-async function isHeld(db: StoreDb, alias: string): Promise<boolean> {
+/** Whether a node that is not revoked has an alias. */
+export async function isAliasHeld(db: StoreDb, alias: string): Promise<boolean> {
   const row = await db
     .selectFrom("nodes")
     .select("id")

@@ -4,6 +4,7 @@ import { createJoinSecret } from "../../shared/identity/join-code.ts";
 import { parseAlias } from "../../shared/names/alias.ts";
 import type { StoreDb } from "../store/store.ts";
 import type { JoinCodesTable } from "../store/tables.ts";
+import { isAliasHeld } from "./choose-alias.ts";
 import { parseLabels } from "./labels.ts";
 import { isNodeProfile, nodeProfiles } from "./node-rows.ts";
 import { aliasTaken } from "./nodes-repository.ts";
@@ -78,16 +79,6 @@ export async function createCode(db: StoreDb, request: InviteRequest, now: numbe
     })
     .execute();
   return { secret, expiresAt, uses, requireApproval };
-}
-
-async function isAliasHeld(db: StoreDb, alias: string): Promise<boolean> {
-  const row = await db
-    .selectFrom("nodes")
-    .select("id")
-    .where("alias", "=", alias)
-    .where("revoked_at", "is", null)
-    .executeTakeFirst();
-  return row !== undefined;
 }
 
 function checkedUses(uses: number): number {
