@@ -58,17 +58,18 @@ export function recordChanges<S extends DescService>(
     const run = given as Method;
     recorded.set(method.localName, async (request, context) => {
       const asked = toJson(method.input, request as Message) as JsonValue;
+      let answer: unknown;
       try {
-        const answer = await run(request, context);
-        if (change.refusalsOnly !== true) {
-          await options.audit.append(toEntry(change, { asked, answer, outcome: "ok" }));
-        }
-        return answer;
+        answer = await run(request, context);
       } catch (error) {
         const { code } = faultFromError(error);
         await options.audit.append(toEntry(change, { asked, answer: undefined, outcome: code }));
         throw error;
       }
+      if (change.refusalsOnly !== true) {
+        await options.audit.append(toEntry(change, { asked, answer, outcome: "ok" }));
+      }
+      return answer;
     });
   }
   return { ...implementation, ...Object.fromEntries(recorded) };
