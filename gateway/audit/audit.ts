@@ -153,7 +153,7 @@ class OpenAudit implements Audit {
   async *query(filter: AuditFilter, { signal }: AuditReadOptions): AsyncGenerator<AuditRecord> {
     const last = await this.last();
     await this.settle();
-    for await (const record of this.#readFrom(filter.afterSequence ?? 0, signal)) {
+    for await (const record of this.#readOn(startBehind(filter), signal)) {
       if (record.sequence > last) return;
       if (fits(record, filter)) yield record;
     }
@@ -167,10 +167,9 @@ class OpenAudit implements Audit {
     void news.push(true);
     if (signal.aborted) news.close();
     try {
-      let after = filter.afterSequence ?? 0;
+      const cursor = startBehind(filter);
       for await (const _ of news) {
-        for await (const record of this.#readFrom(after, signal)) {
-          after = record.sequence;
+        for await (const record of this.#readOn(cursor, signal)) {
           if (fits(record, filter)) yield record;
         }
       }
@@ -181,27 +180,31 @@ class OpenAudit implements Audit {
     }
   }
 
-  /** Whole records behind `after`; a line that is none is passed over here, and named by `verify`. */
-  async *#readFrom(after: number, signal: AbortSignal): AsyncGenerator<AuditRecord> {
+  /** Whole records behind the cursor, which goes with them; a line that is none is passed over, and named by `verify`. */
+  async *#readOn(cursor: Cursor, signal: AbortSignal): AsyncGenerator<AuditRecord> {
     const { db } = this.#options.store;
     const rows = await readSegments(db);
-    const begin = rows.findLastIndex(({ firstSequence }) => firstSequence <= after + 1);
-    let at = after;
+    const begin = rows.findLastIndex(
+      ({ number, firstSequence }) => number === cursor.file || firstSequence <= cursor.sequence + 1,
+    );
     for (const { number } of rows.slice(Math.max(0, begin))) {
-      for await (const { text } of this.#files.segments.read(number, 0)) {
+      const fromBytes = number === cursor.file ? cursor.bytes : 0;
+      for await (const { text, endBytes } of this.#files.segments.read(number, fromBytes)) {
         signal.throwIfAborted();
+        cursor.file = number;
+        cursor.bytes = endBytes;
         const line = parseAuditLine(text);
-        if (!line || line.record.sequence <= at) continue;
-        at = line.record.sequence;
+        if (!line || line.record.sequence <= cursor.sequence) continue;
+        cursor.sequence = line.record.sequence;
         yield line.record;
       }
     }
     // What no file could take yet is in the record all the same. Lines that were copied meanwhile leave a hole, and
     // are read from the files the next time.
     for (const { text, sequence } of await readPending(db, maxBatch)) {
-      const line = sequence === at + 1 ? parseAuditLine(text) : undefined;
+      const line = sequence === cursor.sequence + 1 ? parseAuditLine(text) : undefined;
       if (!line) continue;
-      at = sequence;
+      cursor.sequence = sequence;
       yield line.record;
     }
   }
@@ -220,6 +223,19 @@ class OpenAudit implements Audit {
     await this.settle();
     for (const follower of this.#followers) follower.close();
   }
+}
+
+/** How far a reader came. */
+interface Cursor {
+  /** The last record that it has. */
+  sequence: number;
+  /** The file that it read last, and how far. */
+  file: number;
+  bytes: number;
+}
+
+function startBehind({ afterSequence = 0 }: AuditFilter): Cursor {
+  return { sequence: afterSequence, file: 0, bytes: 0 };
 }
 
 function fits(record: AuditRecord, filter: AuditFilter): boolean {
