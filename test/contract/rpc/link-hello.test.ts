@@ -13,6 +13,7 @@ import { decodeMessage } from "../../../shared/rpc/codec.ts";
 import { encodedOf } from "../../../shared/rpc/encoded.ts";
 import { openGrpcClient, type GrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import type { ClientRawStream } from "../../../shared/rpc/raw-stream.ts";
+import { ManualClock } from "../../support/manual-clock.ts";
 import { proves } from "../../support/proves.ts";
 import { openLinkGateway, openLinkNode, whenLinked, type LinkGateway } from "./open-link.ts";
 
@@ -123,6 +124,31 @@ test("a serve stream is refused without an accepted hello on its own connection,
   expect(await park(client, generation - 1)).toMatchObject({ code: "NOT_FOUND" });
   await using stranger = await dial(gateway, "devbox");
   expect(await park(stranger, generation)).toMatchObject({ code: "NOT_FOUND" });
+});
+
+test("a node that was accepted and never says anything is given up sooner than one that fell silent", async () => {
+  const clock = new ManualClock();
+  await using gateway = await openLinkGateway({ clock });
+  await using client = await dial(gateway);
+  const control = openControl(client);
+  control.say({ case: "hello", value: hello });
+  await expect.poll(() => gateway.host.links.presence("devbox").state).toBe("online");
+  await clock.advance(1_000);
+  await expect.poll(() => control.heard.map((message) => message.case)).toEqual(["accepted", "ping"]);
+  await clock.advance(8_900);
+  expect(gateway.host.links.presence("devbox").state).toBe("online");
+  await clock.advance(200);
+  await expect.poll(() => gateway.host.links.find("devbox")).toBe(undefined);
+  // One that has answered once is borne for as long as ever.
+  await using second = await dial(gateway);
+  const heard = openControl(second);
+  heard.say({ case: "hello", value: hello });
+  await expect.poll(() => gateway.host.links.presence("devbox").state).toBe("online");
+  await clock.advance(5);
+  heard.say({ case: "pong", value: { sequence: 1n } });
+  await expect.poll(() => gateway.host.links.presence("devbox").lastSeenMs).toBe(clock.now());
+  await clock.advance(20_000);
+  expect(gateway.host.links.presence("devbox").state).toBe("online");
 });
 
 proves("link.heartbeat-from-gateway", "both sides keep the interval that the gateway announces", async () => {
