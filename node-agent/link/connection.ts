@@ -281,6 +281,8 @@ export class Connection {
     const { deadlineMs, reason } = options;
     this.say({ case: "drain", value: { deadlineMs, reason } });
     const idle = this.idle();
+    const drained = new Fault("CANCELLED", "the node is being drained", { details: { reason: "draining" } });
+    this.endFollowers(drained);
     const settled = new AbortController();
     void idle.then(() => settled.abort());
     const { signal } = settled;
@@ -288,13 +290,19 @@ export class Connection {
     if (this.callCount > 0) await this.#options.clock.sleep(lastAnswersMs, { signal }).catch(() => undefined);
     this.#streams?.leaveJobs(new Fault("NODE_OFFLINE", "the node is being drained"));
     if (this.callCount > 0) await this.#options.clock.sleep(deadlineMs, { signal }).catch(() => undefined);
-    this.cancelAll(new Fault("CANCELLED", "the node is being drained", { details: { reason: "draining" } }));
+    this.cancelAll(drained);
     await idle;
   }
 
   /** Resolves when no call runs. */
   async idle(): Promise<void> {
     await Promise.all([this.#streams?.idle(), this.#bulk?.idle()]);
+  }
+
+  /** Ends the calls that follow something, and never end by themselves. */
+  endFollowers(fault: Fault): void {
+    this.#streams?.endFollowers(fault);
+    this.#bulk?.endFollowers(fault);
   }
 
   /** Ends every call that runs. */

@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { getOption } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
-import { CallClass, call_class } from "../../shared/gen/fairlead/v1/options_pb.ts";
+import { CallClass, call_class, follows } from "../../shared/gen/fairlead/v1/options_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { Dispatcher } from "../../shared/rpc/dispatch.ts";
 import type { ClientRawStream } from "../../shared/rpc/raw-stream.ts";
@@ -128,6 +128,14 @@ export class ServeStreams {
       if (this.#classOf(call) !== CallClass.JOB) continue;
       call.lose(fault);
       this.#forget(call);
+    }
+  }
+
+  /** Ends the calls that follow something and never end by themselves. */
+  endFollowers(fault: Fault): void {
+    for (const call of this.#calls.values()) {
+      const method = this.#options.dispatcher.find(call.path);
+      if (method && getOption(method, follows)) call.cancel(fault);
     }
   }
 

@@ -14,7 +14,7 @@ import type { UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/options.proto.
  */
 export const file_fairlead_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("ChlmYWlybGVhZC92MS9vcHRpb25zLnByb3RvEgtmYWlybGVhZC52MSpzCglDYWxsQ2xhc3MSGgoWQ0FMTF9DTEFTU19VTlNQRUNJRklFRBAAEhkKFUNBTExfQ0xBU1NfSURFTVBPVEVOVBABEhIKDkNBTExfQ0xBU1NfSk9CEAISGwoXQ0FMTF9DTEFTU19BVF9NT1NUX09OQ0UQAzpXCgpjYWxsX2NsYXNzEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYtYcDIAEoDjIWLmZhaXJsZWFkLnYxLkNhbGxDbGFzc1IJY2FsbENsYXNzOjkKB2dvZXNfb24SHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi3hwMgASgIUgZnb2VzT246MwoEYnVsaxIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYtocDIAEoCFIEYnVsa2IGcHJvdG8z", [file_google_protobuf_descriptor]);
+  fileDesc("ChlmYWlybGVhZC92MS9vcHRpb25zLnByb3RvEgtmYWlybGVhZC52MSpzCglDYWxsQ2xhc3MSGgoWQ0FMTF9DTEFTU19VTlNQRUNJRklFRBAAEhkKFUNBTExfQ0xBU1NfSURFTVBPVEVOVBABEhIKDkNBTExfQ0xBU1NfSk9CEAISGwoXQ0FMTF9DTEFTU19BVF9NT1NUX09OQ0UQAzpXCgpjYWxsX2NsYXNzEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYtYcDIAEoDjIWLmZhaXJsZWFkLnYxLkNhbGxDbGFzc1IJY2FsbENsYXNzOjkKB2dvZXNfb24SHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi3hwMgASgIUgZnb2VzT246OgoHZm9sbG93cxIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLiHAyABKAhSB2ZvbGxvd3M6MwoEYnVsaxIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYtocDIAEoCFIEYnVsa2IGcHJvdG8z", [file_google_protobuf_descriptor]);
 
 /**
  * What a call survives.
@@ -82,10 +82,19 @@ export const goes_on: GenExtension<MethodOptions, boolean> = /*@__PURE__*/
   extDesc(file_fairlead_v1_options, 1);
 
 /**
+ * The call follows something for as long as its caller wants, and never ends by itself: a drain ends it at once, since
+ * there is nothing of it to wait for.
+ *
+ * @generated from extension: bool follows = 50104;
+ */
+export const follows: GenExtension<MethodOptions, boolean> = /*@__PURE__*/
+  extDesc(file_fairlead_v1_options, 2);
+
+/**
  * A large `bytes` field, the last of its message: it is sent uncopied behind the other fields.
  *
  * @generated from extension: bool bulk = 50102;
  */
 export const bulk: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
-  extDesc(file_fairlead_v1_options, 2);
+  extDesc(file_fairlead_v1_options, 3);
 
