@@ -30,8 +30,8 @@ export interface WorkspaceOffer {
 
 /** An active registration; releasing it twice is harmless, also after another took its place. */
 export interface Registration extends Disposable {
-  /** Ends every handle with `reason`, `stopped` by default. */
-  release(reason?: UnavailableReason): void;
+  /** Ends every handle with `reason`, `stopped` by default; `replaced` says `stopped` in words that name the new one. */
+  release(reason?: UnavailableReason | "replaced"): void;
 }
 
 /** Access to one workspace for as long as its registration lasts. */
@@ -161,8 +161,11 @@ class Registry implements WorkspaceRegistry {
     const lease = new Lease({
       what: `workspace ${known.shown}`,
       epoch: known.epoch,
-      ended: (reason) =>
-        workspaceUnavailable(isUnavailableReason(reason) ? reason : "stopped", { shown: known.shown }),
+      ended: (reason) => {
+        const { shown } = known;
+        if (isUnavailableReason(reason)) return workspaceUnavailable(reason, { shown });
+        return workspaceUnavailable("stopped", { shown, isReplaced: reason === "replaced" });
+      },
     });
     const files = createLeasedClient({
       lease,
@@ -175,10 +178,10 @@ class Registry implements WorkspaceRegistry {
     known.active = active;
     known.offer = offer;
     this.#changed(known);
-    const release = (reason: UnavailableReason = "stopped"): void => {
+    const release = (reason: UnavailableReason | "replaced" = "stopped"): void => {
       if (known.active !== active) return;
       known.active = undefined;
-      known.reason = reason;
+      known.reason = reason === "replaced" ? "stopped" : reason;
       this.#changed(known);
       lease.end(reason);
     };
@@ -306,7 +309,7 @@ class Registry implements WorkspaceRegistry {
       const now = offered.get(workspace);
       const before = this.#known.get(keyOf(link.nodeId, workspace))?.offer;
       if (now?.state === "available" && before && isSameOffer(before, now)) continue;
-      registration.release(now && isUnavailableReason(now.state) ? now.state : "stopped");
+      registration.release(endOf(now));
       held.delete(workspace);
     }
     for (const [workspace, one] of offered) {
@@ -343,6 +346,12 @@ class Registry implements WorkspaceRegistry {
 
 function keyOf(nodeId: string, workspace: string): string {
   return `${nodeId}/${workspace}`;
+}
+
+/** Why a registration ends, from what the node says of the workspace now. */
+function endOf(now: Export | undefined): UnavailableReason | "replaced" {
+  if (now?.state === "available") return "replaced";
+  return now && isUnavailableReason(now.state) ? now.state : "stopped";
 }
 
 function toOffer(one: Export): Omit<WorkspaceOffer, "nodeId"> {

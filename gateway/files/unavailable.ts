@@ -29,12 +29,16 @@ export interface UnavailableOptions {
   /** The workspace as people know it: `devbox:/app`. */
   readonly shown: string;
   readonly cause?: unknown;
+  /** It was exported anew with other settings: what ran under the old ones has ended, and the next call finds it. */
+  readonly isReplaced?: boolean;
 }
 
 /** The fault of a workspace that cannot be reached; only a revoked one will never come back. */
 export function workspaceUnavailable(reason: UnavailableReason, options: UnavailableOptions): Fault {
-  return new Fault("WORKSPACE_ACCESS_UNAVAILABLE", `the workspace ${options.shown} ${words[reason]}`, {
-    hint: hints[reason],
+  const replaced = options.isReplaced === true;
+  const what = replaced ? "was exported anew with other settings meanwhile" : words[reason];
+  return new Fault("WORKSPACE_ACCESS_UNAVAILABLE", `the workspace ${options.shown} ${what}`, {
+    hint: replaced ? "repeat the command" : hints[reason],
     retryable: reason !== "revoked",
     details: { reason, workspace: options.shown },
     ...(options.cause === undefined ? {} : { cause: options.cause }),

@@ -176,3 +176,19 @@ test("a registration that ends aborts what runs under it", async () => {
   const fault = await faultOfLate(reading.next());
   expect([fault.code, fault.details["reason"]]).toEqual(["WORKSPACE_ACCESS_UNAVAILABLE", "node_offline"]);
 });
+
+test("what runs while its workspace is exported anew ends with words that say so", async () => {
+  await using node = await makeNode();
+  const registry = makeRegistry();
+  const registration = registry.register(offer, () => node.client);
+  const handle = registry.acquire(offer);
+  registration.release("replaced");
+  const fault = faultOf(() => handle.check());
+  expect(fault).toMatchObject({
+    code: "WORKSPACE_ACCESS_UNAVAILABLE",
+    hint: "repeat the command",
+    retryable: true,
+    details: { reason: "stopped" },
+  });
+  expect(fault.message).toContain("exported anew");
+});

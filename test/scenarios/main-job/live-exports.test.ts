@@ -87,12 +87,22 @@ async function write(
   );
 }
 
-/** Changes the settings of the workspace `app` in the machine's configuration file. */
+/** Since when the gateway has the workspace as it is. */
+async function sinceOf(): Promise<unknown> {
+  const listed = listOf(await pair.gateway.json(["workspaces", "ls"]), "workspaces");
+  return listed.find((one) => Object(one).workspace === workspace && Object(one).state === "available");
+}
+
+/** Changes the settings of the workspace `app` on its machine; resolves once the gateway has it anew. */
 async function setOnNode(settings: Readonly<Record<string, unknown>>): Promise<void> {
   const file = join(pair.node.home, "node/config.yaml");
+  const before = await sinceOf();
   const config = parse(await readFile(file, "utf8")) as { workspaces: Record<string, unknown>[] };
   const workspaces = config.workspaces.map((one) => (one["name"] === "app" ? { ...one, ...settings } : one));
   await writeFile(file, stringify({ ...config, workspaces }));
+  // What runs under the old settings ends when the new ones are known, so nothing is asked before.
+  await expect.poll(sinceOf, soon).not.toEqual(before);
+  await expect.poll(sinceOf, soon).toBeDefined();
 }
 
 proves(
