@@ -1,14 +1,13 @@
 import { spawn } from "node:child_process";
 import { lstat, mkdir, readdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { errorOf, startFilesPair, type FilesPair } from "../scenarios/files/pair.ts";
+import { programFile } from "../support/program-file.ts";
 import { proves } from "../support/proves.ts";
 import { makeTempFolder } from "../support/temp-folder.ts";
 
 const patience = { timeout: 240_000 };
-const mainFile = fileURLToPath(new URL("../../main.ts", import.meta.url));
 let pair: FilesPair;
 
 beforeAll(async () => {
@@ -90,7 +89,7 @@ function onTerminal(
   args: readonly string[],
   answer: string,
 ): Promise<{ code: number | null; shown: string }> {
-  const words = [process.execPath, mainFile, "files", ...args];
+  const words = [process.execPath, programFile, "files", ...args];
   const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ");
   const child = spawn("/usr/bin/script", ["--quiet", "--return", "--command", line, "/dev/null"], {
     env: { PATH: process.env["PATH"], HOME: pair.gateway.home, FAIRLEAD_HOME: pair.gateway.home },

@@ -1,6 +1,6 @@
-import { fileURLToPath } from "node:url";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { programFile } from "./program-file.ts";
 import { startGateway, type StartGatewayOptions, type TestGateway } from "./start-gateway.ts";
 import { startNode, type TestNode } from "./start-node.ts";
 import { makeTempWorkspace, type TempWorkspace, type TreeOfFiles } from "./temp-workspace.ts";
@@ -30,8 +30,6 @@ export interface SessionHouseOptions {
   readonly files?: TreeOfFiles;
   readonly gateway?: StartGatewayOptions;
 }
-
-const mainFile = fileURLToPath(new URL("../../main.ts", import.meta.url));
 
 /** The envelope that every message of the newer revision carries. */
 export const envelope = {
@@ -76,7 +74,7 @@ export async function startSessionHouse(options: SessionHouseOptions = {}): Prom
         makeClient(era),
         new StdioClientTransport({
           command: process.execPath,
-          args: [mainFile, "mcp", "--session", sessionId],
+          args: [programFile, "mcp", "--session", sessionId],
           env: { PATH: process.env["PATH"] ?? "", HOME: gateway.home, FAIRLEAD_HOME: gateway.home },
           stderr: "ignore",
         }),

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { raceSignal, startDeadline, systemClock } from "../../shared/lifetime/clock.ts";
+import { programFile } from "./program-file.ts";
 
-const mainFile = fileURLToPath(new URL("../../main.ts", import.meta.url));
 const runAsFile = fileURLToPath(new URL("../fixtures/programs/run-as.mjs", import.meta.url));
 const keptCharacters = 4 * 1024 * 1024;
 
@@ -23,7 +23,7 @@ export interface SpawnOptions {
   readonly keepInput?: boolean;
   /** Runs it as this user; only root can. */
   readonly uid?: number;
-  /** Put before `main.ts`: options of Node. */
+  /** Put before the entry: options of Node. */
   readonly nodeArgs?: readonly string[];
 }
 
@@ -53,7 +53,7 @@ export interface Program extends AsyncDisposable {
   signal(signal: NodeJS.Signals): void;
 }
 
-/** Starts `main.ts` with some arguments. The caller disposes it. */
+/** Starts the program with some arguments. The caller disposes it. */
 export function spawnProgram(args: readonly string[], options: SpawnOptions): Program {
   const marker = randomUUID();
   const child = spawn(process.execPath, toArgv(args, options), {
@@ -69,7 +69,7 @@ export function spawnProgram(args: readonly string[], options: SpawnOptions): Pr
 }
 
 function toArgv(args: readonly string[], options: SpawnOptions): string[] {
-  const program = options.uid === undefined ? [mainFile] : [runAsFile, String(options.uid), mainFile];
+  const program = options.uid === undefined ? [programFile] : [runAsFile, String(options.uid), programFile];
   return [...(options.nodeArgs ?? []), ...program, ...args];
 }
 
@@ -80,7 +80,7 @@ function toEnvironment(options: SpawnOptions, marker: string): Record<string, st
     FAIRLEAD_HOME: options.home,
     FAIRLEAD_LOG: "debug",
     FAIRLEAD_TEST: marker,
-    // Each start would strip the types of every file again.
+    // Each start would compile every file again.
     NODE_COMPILE_CACHE: join(tmpdir(), `fairlead-compile-cache-${options.uid ?? "own"}`),
     ...options.env,
   };

@@ -22,6 +22,7 @@ export function suiteConfig(choice: SuiteChoice): ViteUserConfig {
     test: {
       include: [...choice.include],
       exclude: ["**/node_modules/**", ...(choice.exclude ?? [])],
+      globalSetup: "test/support/build-programs.ts",
       pool: "forks",
       maxWorkers: choice.maxWorkers,
       testTimeout: choice.testTimeoutMs,

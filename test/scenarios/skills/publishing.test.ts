@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { listSkillNames, openTestSessions } from "../../support/open-sessions.ts";
+import { programFile } from "../../support/program-file.ts";
 import { proves } from "../../support/proves.ts";
 import { startGateway } from "../../support/start-gateway.ts";
 import { startNode } from "../../support/start-node.ts";
@@ -23,11 +23,9 @@ const brokenFiles: TreeOfFiles = {
   "skills/broken-twice/SKILL.md": "---\nname: broken-twice\nname: other\ndescription: x\n---\n",
 };
 
-const mainFile = fileURLToPath(new URL("../../../main.ts", import.meta.url));
-
 /** What `skills read` writes to its output, byte for byte. */
 function readBytes(home: string, args: readonly string[]): Promise<Buffer> {
-  const argv = [mainFile, "skills", "read", ...args, "--home", home];
+  const argv = [programFile, "skills", "read", ...args, "--home", home];
   const options = { encoding: "buffer", maxBuffer: 4 * 1024 * 1024 } as const;
   return new Promise((resolve, reject) => {
     execFile(process.execPath, argv, options, (error, stdout) => (error ? reject(error) : resolve(stdout)));

@@ -1,0 +1,7 @@
+import { fileURLToPath } from "node:url";
+
+/** Where the programs are built for the tests; beside the sources, so that they find the same packages. */
+export const builtFolder: string = fileURLToPath(new URL("../../dist.test", import.meta.url));
+
+/** The program's entry as the tests start it, built from the sources when the run began. */
+export const programFile: string = `${builtFolder}/main.js`;
