@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import path from "node:path";
 import { Fault } from "../../shared/fault/fault.ts";
 import { parseWorkspaceName } from "../../shared/names/alias.ts";
+import { installAndTell, requireSystemd, scopeOption } from "../../shared/service/service-commands.ts";
 import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
@@ -28,13 +29,16 @@ export const join: CommandModule = {
     { flags: "--workspace <name=dir>", text: "export a folder; read only, or NAME=DIR:rw", many: true },
     { flags: "--exec <mode>", text: `let commands run: ${execModes.join(", ")} (default none)` },
     { flags: "--new-identity", text: "become another node, when this home is a copy of another machine's" },
+    { flags: "--service", text: "install and start the service, instead of running in the foreground" },
+    scopeOption,
     ...runOptions,
   ],
   run: async (input, runtime) => {
     const exec = parseExecMode(input.text("exec"));
     const asked = input.texts("workspace").map((text) => parseWorkspaceOption(text));
     const { names, workspaces } = await checkWorkspaces(asked, runtime);
-    using _ = await holdHome(runtime, "fairlead node join");
+    if (input.flag("service")) await requireSystemd(input, runtime, "node");
+    using held = await holdHome(runtime, "fairlead node join");
     const wishedAlias = input.text("name");
     const { joinGateway } = await import("../pairing/join.ts");
     const existing = await chooseExisting(input, runtime);
@@ -64,6 +68,10 @@ export const join: CommandModule = {
     await runtime.output.event({ event: "joined", nodeId, alias, profile }, () => [
       `joined as ${alias}${instead}, node ${nodeId}, profile ${profile}`,
     ]);
+    if (input.flag("service")) {
+      held[Symbol.dispose]();
+      return await installAndTell(input, runtime, { program: "node", args: [] });
+    }
     return await runAgent(input, runtime, { isLookedFor: report.hasWaited() });
   },
 };

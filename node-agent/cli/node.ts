@@ -5,6 +5,7 @@ import { jobsCommands } from "./jobs.ts";
 import { join } from "./join.ts";
 import { leave } from "./leave.ts";
 import { run } from "./node-run.ts";
+import { nodeServiceCommands } from "./service.ts";
 import { status } from "./status.ts";
 import { workspaceCommands } from "./workspace.ts";
 
@@ -17,5 +18,6 @@ export const commands: readonly CommandModule[] = [
   ...jobsCommands,
   ...workspaceCommands,
   ...configCommands,
+  ...nodeServiceCommands,
   leave,
 ];

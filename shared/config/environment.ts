@@ -18,6 +18,10 @@ export interface Environment {
   readonly userHome: string;
   /** `XDG_RUNTIME_DIR`: where short socket paths may lie. */
   readonly runtimeDir: string | undefined;
+  /** `XDG_CONFIG_HOME`: where the user's systemd looks for its units. */
+  readonly configDir: string | undefined;
+  /** `DBUS_SESSION_BUS_ADDRESS`: the way to the user's systemd. */
+  readonly busAddress: string | undefined;
 }
 
 /** Reads the environment of this process, or the one that is given. Empty variables count as not set. */
@@ -33,5 +37,7 @@ export function readEnvironment(variables: NodeJS.ProcessEnv = process.env): Env
     path: read("PATH") ?? "",
     userHome: read("HOME") ?? read("USERPROFILE") ?? "",
     runtimeDir: read("XDG_RUNTIME_DIR"),
+    configDir: read("XDG_CONFIG_HOME"),
+    busAddress: read("DBUS_SESSION_BUS_ADDRESS"),
   };
 }

@@ -248,4 +248,12 @@ export const pairing = [
     id: "pairing.key-before-first-contact",
     says: "The node's P-256 key is on disk before the first byte is sent to the gateway, and a later search of the gateway's state and of a backup finds no private key of the node.",
   },
+  {
+    id: "pairing.revoked-node-stops",
+    says: "A revoked node dials no more after its first `IDENTITY_REVOKED`; `node run` exits 3 with the hint to join with a new code, and the installed service is not started again by its supervisor.",
+  },
+  {
+    id: "pairing.unknown-identity-stops",
+    says: "A node that the gateway no longer knows gets `IDENTITY_UNKNOWN`, stops after at most 3 tries with exit 3 and the command to join again, is not started again by its service, and has written at most 10 log lines 2 min later.",
+  },
 ] as const;
