@@ -1,3 +1,5 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ViteUserConfig } from "vitest/config";
 import { CountReporter } from "./reporter.ts";
@@ -23,6 +25,8 @@ export function suiteConfig(choice: SuiteChoice): ViteUserConfig {
       include: [...choice.include],
       exclude: ["**/node_modules/**", ...(choice.exclude ?? [])],
       globalSetup: "test/support/build-programs.ts",
+      // Programs that a test starts from a file of its own are compiled once for all starts.
+      env: { NODE_COMPILE_CACHE: join(tmpdir(), "fairlead-compile-cache-own") },
       pool: "forks",
       maxWorkers: choice.maxWorkers,
       testTimeout: choice.testTimeoutMs,
