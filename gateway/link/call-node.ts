@@ -1,10 +1,11 @@
 import { crc32 } from "node:zlib";
-import { getOption, type DescMethod } from "@bufbuild/protobuf";
+import type { DescMethod } from "@bufbuild/protobuf";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
-import { CallClass, call_class, goes_on } from "../../shared/gen/fairlead/v1/options_pb.ts";
+import { CallClass } from "../../shared/gen/fairlead/v1/options_pb.ts";
 import { startDeadline, type Clock } from "../../shared/lifetime/clock.ts";
+import { callTraitsOf } from "../../shared/rpc/call-traits.ts";
 import { unknownMethodFault } from "../../shared/rpc/dispatch.ts";
-import type { Encoded } from "../../shared/rpc/encoded.ts";
+import { oneMessageOf } from "../../shared/rpc/one-message.ts";
 import { carryCall, type CallStage } from "../../shared/rpc/reverse/caller.ts";
 import type { CallTransport, OutgoingCall } from "../../shared/rpc/transport.ts";
 import { askLedger } from "./ask-ledger.ts";
@@ -43,9 +44,8 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
       if (attempt.isAnswered || attempt.stage === "queued" || !isRecorded(call.method)) return;
       node.ranOut({ callId: call.callId, path: call.path, sentAt, hello: link.hello });
     });
-    const single = await takeSingleRequest(call);
     for (;;) {
-      const outgoing = { ...call, requests: single?.() ?? call.requests, remainingMs: endsAt - clock.now() };
+      const outgoing = { ...call, remainingMs: endsAt - clock.now() };
       try {
         yield* attemptOn(link, outgoing, { attempt, ...options });
         attempt.isAnswered = true;
@@ -56,7 +56,7 @@ export function createNodeTransport(first: Link, options: CallNodeOptions): Call
         if (attempt.stage === "queued" || call.signal?.aborted) throw lost;
         // A revoked node never comes back to say how the call ended.
         if (lost.code === "IDENTITY_REVOKED") throw lost;
-        const canRepeat = single !== undefined;
+        const canRepeat = oneMessageOf(call.requests) !== undefined;
         const next = await settleAfterLoss(lost, {
           call,
           attempt,
@@ -100,18 +100,6 @@ function isRecorded(method: DescMethod): boolean {
   return callClassOf(method) === CallClass.AT_MOST_ONCE;
 }
 
-/** The one request of a call that has no more; kept so that it can be sent again. */
-async function takeSingleRequest({
-  method,
-  requests,
-}: OutgoingCall): Promise<(() => AsyncIterable<Encoded>) | undefined> {
-  if (method.methodKind !== "unary" && method.methodKind !== "server_streaming") return undefined;
-  const kept = await Array.fromAsync(requests);
-  return async function* again() {
-    yield* kept;
-  };
-}
-
 interface AttemptState extends CallNodeOptions {
   readonly attempt: Attempt;
 }
@@ -122,7 +110,7 @@ async function* attemptOn(
   { attempt, clock, evenDraining }: AttemptState,
 ): AsyncGenerator<Uint8Array> {
   if (link.signal.aborted) throw link.lostFault;
-  const isNew = evenDraining !== true && !getOption(call.method, goes_on);
+  const isNew = evenDraining !== true && !callTraitsOf(call.method).goesOn;
   if (link.draining !== undefined && isNew) throw drainingFault(link);
   if (!link.serves(call.path)) throw unknownMethodFault(call.path);
   using bulk = call.bulk ? await link.bulk.use(call.signal) : undefined;
@@ -133,7 +121,9 @@ async function* attemptOn(
     if (attempt.stage !== "running") attempt.stage = stage;
   };
   const again = { delivered: 0, sum: 0 };
-  for await (const message of carryCall(port, call, { budget: link.budget, clock, onStage })) {
+  const { budget } = link;
+  const { shortCalls } = link.hello;
+  for await (const message of carryCall(port, call, { budget, clock, onStage, shortCalls })) {
     again.sum = crc32(message, again.sum);
     again.delivered += 1;
     if (again.delivered > attempt.delivered) {
@@ -185,7 +175,7 @@ async function settleAfterLoss(lost: Fault, loss: Loss): Promise<Settled> {
 
 /** The class that a method declares in its proto file. */
 export function callClassOf(method: DescMethod): CallClass {
-  return getOption(method, call_class);
+  return callTraitsOf(method).callClass;
 }
 
 /** How long an agent may take to be back that said goodbye, in milliseconds. */

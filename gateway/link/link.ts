@@ -61,7 +61,8 @@ export class Link implements LiveLink {
   #lost: Fault;
   #goodbye = false;
   #expiresAt: number;
-  #sign: PromiseWithResolvers<void> = Promise.withResolvers<void>();
+  /** Only while somebody waits for a sign of life. */
+  #sign: PromiseWithResolvers<void> | undefined;
 
   constructor(parts: LinkParts) {
     const { nodeId, alias, generation, protocol, hello, clock } = parts;
@@ -137,13 +138,14 @@ export class Link implements LiveLink {
   touch(): void {
     this.wasHeard = true;
     this.lastSeenMs = this.#parts.clock.now();
-    this.#sign.resolve();
-    this.#sign = Promise.withResolvers<void>();
+    this.#sign?.resolve();
+    this.#sign = undefined;
   }
 
   /** Whether anything of the node arrives within `limitMs`, or before the link ends. */
   async nextSign(limitMs: number, clock: Clock): Promise<boolean> {
     using deadline = startDeadline({ timeoutMs: limitMs, signal: this.signal, clock });
+    this.#sign ??= Promise.withResolvers<void>();
     try {
       await raceSignal(this.#sign.promise, deadline.signal);
       return true;

@@ -1,4 +1,4 @@
-import { create, fromBinary, getOption, toBinary, type DescMethod } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary, type DescMethod } from "@bufbuild/protobuf";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createQueue, type Queue } from "../../shared/flow/queue.ts";
@@ -8,8 +8,9 @@ import {
   OutcomeState,
   type NodeGetOutcomeResponse,
 } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import { CallClass, call_class, goes_on } from "../../shared/gen/fairlead/v1/options_pb.ts";
+import { CallClass } from "../../shared/gen/fairlead/v1/options_pb.ts";
 import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
+import { callTraitsOf } from "../../shared/rpc/call-traits.ts";
 import type { Dispatcher, IncomingCall } from "../../shared/rpc/dispatch.ts";
 import { bytesOf, encodedOf, type Encoded } from "../../shared/rpc/encoded.ts";
 import { fromWireFault, toWireFault } from "../../shared/rpc/fault-wire.ts";
@@ -134,7 +135,7 @@ class CallLedger {
     this.#forgetOld(store);
     const known = store.find(call.callId, key);
     if (known) return this.#repeat(known, call);
-    return this.#first(call, { store, method, job: getOption(method, call_class) === CallClass.JOB });
+    return this.#first(call, { store, method, job: callTraitsOf(method).callClass === CallClass.JOB });
   }
 
   // --- the first of its kind
@@ -308,8 +309,8 @@ interface RunParts extends FirstParts {
 
 /** Whether calls of a method are written down before they run. */
 function isRecorded(method: DescMethod): boolean {
-  const callClass = getOption(method, call_class);
-  return callClass === CallClass.AT_MOST_ONCE || (callClass === CallClass.JOB && !getOption(method, goes_on));
+  const { callClass, goesOn } = callTraitsOf(method);
+  return callClass === CallClass.AT_MOST_ONCE || (callClass === CallClass.JOB && !goesOn);
 }
 
 function isSingle({ methodKind }: DescMethod): boolean {

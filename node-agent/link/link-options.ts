@@ -50,6 +50,8 @@ export interface LinkOptions {
   readonly bootId?: string;
   /** The protocol versions that are offered. */
   readonly protocol?: ProtocolWindow;
+  /** Whether short messages may come in the frames that begin and end a call, as a node says that knows it; it may by default. */
+  readonly shortCalls?: boolean;
   /** Where calls that run at most once are written down; without it their record ends with the process. */
   readonly ledgerFile?: string;
   /** What the ledger asks about jobs. */

@@ -1,8 +1,8 @@
 import { setImmediate } from "node:timers/promises";
-import { getOption } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
-import { CallClass, call_class, follows } from "../../shared/gen/fairlead/v1/options_pb.ts";
+import { CallClass } from "../../shared/gen/fairlead/v1/options_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
+import { callTraitsOf } from "../../shared/rpc/call-traits.ts";
 import type { Dispatcher } from "../../shared/rpc/dispatch.ts";
 import type { ClientRawStream } from "../../shared/rpc/raw-stream.ts";
 import { startAnswer, type Answer, type AnsweredCall } from "../../shared/rpc/reverse/answerer.ts";
@@ -135,13 +135,13 @@ export class ServeStreams {
   endFollowers(fault: Fault): void {
     for (const call of this.#calls.values()) {
       const method = this.#options.dispatcher.find(call.path);
-      if (method && getOption(method, follows)) call.cancel(fault);
+      if (method && callTraitsOf(method).follows) call.cancel(fault);
     }
   }
 
   #classOf(call: AnsweredCall): CallClass | undefined {
     const method = this.#options.dispatcher.find(call.path);
-    return method && getOption(method, call_class);
+    return method && callTraitsOf(method).callClass;
   }
 
   /** Resolves when no call runs. */

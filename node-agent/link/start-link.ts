@@ -260,6 +260,7 @@ class Dialler {
       ledgerId: this.#ledger.id,
       installedVersion: this.#installedVersion,
       heartbeatAtLeastMs: this.#heartbeatAtLeastMs,
+      shortCalls: this.#options.shortCalls ?? true,
     };
   }
 

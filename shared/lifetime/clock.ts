@@ -12,6 +12,8 @@ export interface Clock {
   now(): number;
   /** Resolves after `ms` milliseconds, or rejects with the signal's reason. */
   sleep(ms: number, options?: WaitOptions): Promise<void>;
+  /** Runs `then` after `ms` milliseconds, unless what it returns is called before. For what every call needs: it is cheap. */
+  after(ms: number, then: () => void): () => void;
 }
 
 const longestTimerMs = 2_147_483_647;
@@ -19,8 +21,16 @@ const longestTimerMs = 2_147_483_647;
 /** The machine's own clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
-  sleep: (ms, options) => sleepOnce(Math.min(Math.max(0, ms), longestTimerMs), options?.signal),
+  sleep: (ms, options) => sleepOnce(timerMs(ms), options?.signal),
+  after: (ms, then) => {
+    const timer = setTimeout(then, timerMs(ms));
+    return () => clearTimeout(timer);
+  },
 };
+
+function timerMs(ms: number): number {
+  return Math.min(Math.max(0, ms), longestTimerMs);
+}
 
 function sleepOnce(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -55,25 +65,15 @@ export interface DeadlineOptions {
   readonly fault?: () => Fault;
 }
 
-/** Nobody sees it: it ends a wait that nobody waits for any more. Made once, since every call gives a deadline back. */
-const givenBack = new Fault("CANCELLED", "the deadline was given back");
-
 /** Starts a deadline: its signal aborts after `timeoutMs` unless it is disposed before. The caller disposes it. */
 export function startDeadline(options: DeadlineOptions): Deadline {
   const clock = options.clock ?? systemClock;
   const timer = new AbortController();
-  const done = new AbortController();
   const reason =
     options.fault ?? (() => new Fault("DEADLINE_EXCEEDED", `the deadline of ${options.timeoutMs} ms passed`));
-  clock.sleep(options.timeoutMs, { signal: done.signal }).then(
-    () => timer.abort(reason()),
-    () => undefined,
-  );
+  const stop = clock.after(options.timeoutMs, () => timer.abort(reason()));
   const signal = options.signal ? AbortSignal.any([options.signal, timer.signal]) : timer.signal;
-  return {
-    signal,
-    [Symbol.dispose]: () => done.abort(givenBack),
-  };
+  return { signal, [Symbol.dispose]: stop };
 }
 
 /** `promise`, or a rejection with the signal's reason when that comes first. The promise itself goes on. */
@@ -86,6 +86,8 @@ export function raceSignal<T>(promise: Promise<T>, signal: AbortSignal | undefin
   return new Promise<T>((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+    const leave = (): void => signal.removeEventListener("abort", onAbort);
+    promise.then(leave, leave);
+    promise.then(resolve, reject);
   });
 }

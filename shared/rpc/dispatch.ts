@@ -3,6 +3,7 @@ import { Fault } from "../fault/fault.ts";
 import { raceSignal, startDeadline, type Clock, type Deadline } from "../lifetime/clock.ts";
 import { decodeMessage, encodeMessage } from "./codec.ts";
 import type { Encoded } from "./encoded.ts";
+import { oneMessageOf } from "./one-message.ts";
 import type { CallContext, Peer, ServedService } from "./service.ts";
 import { methodPath } from "./transport.ts";
 
@@ -40,13 +41,20 @@ export interface ArrivedCall {
  * when the call ends.
  */
 export function startCallDeadline(call: ArrivedCall): Deadline {
-  const { path, callId, remainingMs, signal, clock } = call;
+  const { remainingMs, signal, clock } = call;
   if (!Number.isFinite(remainingMs)) return { signal, [Symbol.dispose]: () => undefined };
-  const fault = (): Fault =>
-    new Fault("DEADLINE_EXCEEDED", `${path} did not end within ${remainingMs} ms`, {
-      details: { stage: "running", callId },
-    });
-  return startDeadline({ timeoutMs: remainingMs, signal, clock, fault });
+  return startDeadline({ timeoutMs: remainingMs, signal, clock, fault: () => callLateFault(call) });
+}
+
+/** What a call gets that was running when its time was over. */
+export function callLateFault({
+  path,
+  callId,
+  remainingMs,
+}: Pick<IncomingCall, "path" | "callId" | "remainingMs">): Fault {
+  return new Fault("DEADLINE_EXCEEDED", `${path} did not end within ${remainingMs} ms`, {
+    details: { stage: "running", callId },
+  });
 }
 
 /** Finds and runs the implementations of some services. */
@@ -168,6 +176,8 @@ async function onlyRequest(
   requests: AsyncIterable<Uint8Array>,
   { signal }: CallContext,
 ): Promise<Uint8Array> {
+  const only = oneMessageOf(requests);
+  if (only) return only;
   const iterator = requests[Symbol.asyncIterator]();
   const first = await raceSignal(iterator.next(), signal);
   if (first.done)

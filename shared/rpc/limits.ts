@@ -20,3 +20,6 @@ export const connectTimeoutMs = 20_000;
 
 /** A node keeps the outcome of a call for so long after the call ended, in milliseconds. */
 export const keepOutcomeMs: number = 10 * 60 * 1000;
+
+/** A message of a call that travels in the frame which begins or ends the call may be so long, in bytes. */
+export const shortMessageBytes: number = 16 * 1024;

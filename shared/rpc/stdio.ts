@@ -154,7 +154,7 @@ export function openStdioClient(options: StdioClientOptions): StdioClient {
     client: (service) =>
       createClient(service, (outgoing) => {
         if (ended) throw ended;
-        return carryCall(openPort(), outgoing, { budget, clock });
+        return carryCall(openPort(), outgoing, { budget, clock, shortCalls: true });
       }),
     closed,
     [Symbol.asyncDispose]: async () => {

@@ -1,10 +1,11 @@
-import { randomBytes } from "node:crypto";
+import { randomFillSync } from "node:crypto";
 import type { DescMessage, DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
 import { faultFromError } from "../fault/fault-from-error.ts";
 import { Fault } from "../fault/fault.ts";
 import { decodeMessage, encodeMessage } from "./codec.ts";
 import { resolveDeadlineMs } from "./deadline.ts";
 import type { Encoded } from "./encoded.ts";
+import { OneMessage } from "./one-message.ts";
 import type { CallOptions, Client } from "./service.ts";
 
 /** A call on its way out, below the typed client. */
@@ -12,7 +13,7 @@ export interface OutgoingCall {
   readonly method: DescMethod;
   /** `/fairlead.v1.Files/Read`. */
   readonly path: string;
-  /** Encoded messages of the request, in order. Never read twice. */
+  /** Encoded messages of the request, in order. Never read twice, unless it is a `OneMessage`. */
   readonly requests: AsyncIterable<Encoded>;
   readonly callId: string;
   /** Milliseconds until the call ends, or `noDeadline`; the transport holds it. */
@@ -36,9 +37,18 @@ export function methodPath(method: DescMethod): string {
   return `/${method.parent.typeName}/${method.name}`;
 }
 
+/** Randomness is fetched for many names at once: asking the system for it costs more than the rest of a short call. */
+const randomness: Buffer = Buffer.allocUnsafeSlow(16 * 256);
+let usedBytes: number = randomness.byteLength;
+
 /** A random name for a call: 128 bits, hexadecimal. */
 export function newCallId(): string {
-  return randomBytes(16).toString("hex");
+  if (usedBytes === randomness.byteLength) {
+    randomFillSync(randomness);
+    usedBytes = 0;
+  }
+  usedBytes += 16;
+  return randomness.toString("hex", usedBytes - 16, usedBytes);
 }
 
 type Requests = AsyncIterable<MessageInitShape<DescMessage>>;
@@ -58,26 +68,25 @@ function createMethod(method: DescMethod, transport: CallTransport): MethodFunct
   const answers = (request: MessageInitShape<DescMessage> | Requests, options: CallOptions = {}) => {
     const requests = streamsRequests
       ? encodeEach(method.input, request as Requests)
-      : encodeOne(method.input, request as MessageInitShape<DescMessage>);
-    return faultsOnly(transport(toOutgoingCall(method, { path, requests, options })), options.signal);
+      : new OneMessage(encodeMessage(method.input, request as MessageInitShape<DescMessage>));
+    return transport(toOutgoingCall(method, { path, requests, options }));
   };
   if (method.methodKind === "unary" || method.methodKind === "client_streaming") {
-    return async (request, options) =>
-      decodeMessage(method.output, await onlyAnswer(answers(request, options), path));
+    return async (request, options) => {
+      try {
+        return decodeMessage(method.output, await onlyAnswer(answers(request, options), path));
+      } catch (error) {
+        throw asFault(error, options?.signal);
+      }
+    };
   }
-  return (request, options) => decodeEach(method.output, () => answers(request, options));
+  return (request, options) =>
+    decodeEach(method.output, { begin: () => answers(request, options), signal: options?.signal });
 }
 
 /** A caller's own reason may be a bare abort; whoever awaits the call gets a Fault. */
-async function* faultsOnly(
-  answers: AsyncIterable<Uint8Array>,
-  signal: AbortSignal | undefined,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* answers;
-  } catch (error) {
-    throw signal?.aborted && error === signal.reason ? faultFromError(error) : error;
-  }
+function asFault(error: unknown, signal: AbortSignal | undefined): unknown {
+  return signal?.aborted && error === signal.reason ? faultFromError(error) : error;
 }
 
 interface CallParts {
@@ -104,19 +113,18 @@ async function* encodeEach(schema: DescMessage, messages: Requests): AsyncGenera
   for await (const message of messages) yield encodeMessage(schema, message);
 }
 
-async function* encodeOne(
-  schema: DescMessage,
-  message: MessageInitShape<DescMessage>,
-): AsyncGenerator<Encoded> {
-  yield encodeMessage(schema, message);
+interface Answers {
+  readonly begin: () => AsyncIterable<Uint8Array>;
+  readonly signal: AbortSignal | undefined;
 }
 
 /** Begins the call when the first answer is asked for, so that a refusal arrives where answers are awaited. */
-async function* decodeEach(
-  schema: DescMessage,
-  begin: () => AsyncIterable<Uint8Array>,
-): AsyncGenerator<unknown> {
-  for await (const bytes of begin()) yield decodeMessage(schema, bytes);
+async function* decodeEach(schema: DescMessage, { begin, signal }: Answers): AsyncGenerator<unknown> {
+  try {
+    for await (const bytes of begin()) yield decodeMessage(schema, bytes);
+  } catch (error) {
+    throw asFault(error, signal);
+  }
 }
 
 async function onlyAnswer(answers: AsyncIterable<Uint8Array>, path: string): Promise<Uint8Array> {

@@ -39,6 +39,12 @@ export class ManualClock implements Clock {
     });
   }
 
+  after(ms: number, then: () => void): () => void {
+    const sleeper: Sleeper = { dueAt: this.#now + Math.max(0, ms), wake: then };
+    this.#sleepers.add(sleeper);
+    return () => void this.#sleepers.delete(sleeper);
+  }
+
   /** How many sleep: what a test waits for before it moves the clock. */
   get sleepers(): number {
     return this.#sleepers.size;

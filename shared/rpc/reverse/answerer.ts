@@ -3,9 +3,11 @@ import { Fault } from "../../fault/fault.ts";
 import type { Open } from "../../gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../lifetime/clock.ts";
 import { noDeadline } from "../deadline.ts";
-import { startCallDeadline, type IncomingCall } from "../dispatch.ts";
+import { callLateFault, type IncomingCall } from "../dispatch.ts";
 import type { Encoded } from "../encoded.ts";
 import { readTraceparent } from "../grpc-server-call.ts";
+import { shortMessageBytes } from "../limits.ts";
+import { OneMessage } from "../one-message.ts";
 import type { Peer } from "../service.ts";
 import type { Budget } from "./budget.ts";
 import {
@@ -61,8 +63,11 @@ class RunningAnswer implements AnsweredCall {
   readonly path: string;
   readonly #open: Open;
   readonly #options: AnswerOptions;
-  readonly #caller = new AbortController();
-  readonly #requests: ReceiveQueue;
+  readonly #remainingMs: number;
+  /** Aborts when the caller left and at the deadline. */
+  readonly #work = new AbortController();
+  /** Undefined for a request that came with `Open`. */
+  readonly #requests: ReceiveQueue | undefined;
   readonly #credit: SendCredit;
   #silent = false;
 
@@ -71,7 +76,9 @@ class RunningAnswer implements AnsweredCall {
     this.path = open.method;
     this.#open = open;
     this.#options = options;
+    this.#remainingMs = open.remainingMs === 0n ? noDeadline : Number(open.remainingMs);
     this.#credit = createSendCredit(Number(open.credit));
+    if (open.request) return;
     this.#requests = createReceiveQueue({
       firstBytes: firstCreditOf(this.#remainingMs),
       budget: options.budget,
@@ -79,68 +86,81 @@ class RunningAnswer implements AnsweredCall {
     });
   }
 
-  get #remainingMs(): number {
-    return this.#open.remainingMs === 0n ? noDeadline : Number(this.#open.remainingMs);
-  }
-
   #write(frame: Encoded): void {
     if (!this.#silent) this.#options.write(frame);
   }
 
   async run(): Promise<void> {
-    const { callId, path } = this;
-    const { clock, answer, onEnded, onFailed } = this.#options;
-    const remainingMs = this.#remainingMs;
-    using deadline = startCallDeadline({ path, callId, remainingMs, signal: this.#caller.signal, clock });
-    // A sender without credit waits for its reader; the deadline ends that wait too.
-    deadline.signal.addEventListener("abort", () =>
-      this.#credit.close(faultFromError(deadline.signal.reason)),
-    );
-    let fault: Fault | undefined;
+    const { callId } = this;
+    const { answer, onEnded, onFailed } = this.#options;
+    const stopTimer = this.#startTimer();
+    let frame: Encoded;
     try {
-      await this.#sendAll(answer(this.#toIncomingCall(deadline.signal)));
+      frame = statusFrame(callId, undefined, await this.#sendAll(answer(this.#toIncomingCall())));
     } catch (error) {
       onFailed?.(error, this);
-      fault = faultFromError(error);
+      frame = statusFrame(callId, faultFromError(error));
     }
-    this.#write(statusFrame(callId, fault));
+    stopTimer?.();
+    this.#write(frame);
     this.#silent = true;
-    this.#requests.discard();
+    this.#requests?.discard();
     onEnded();
   }
 
-  async #sendAll(answers: AsyncIterable<Encoded>): Promise<void> {
+  #startTimer(): (() => void) | undefined {
+    const { callId, path } = this;
+    const remainingMs = this.#remainingMs;
+    if (!Number.isFinite(remainingMs)) return undefined;
+    return this.#options.clock.after(remainingMs, () =>
+      this.#stop(callLateFault({ path, callId, remainingMs })),
+    );
+  }
+
+  /** The work is to stop. A sender without credit waits for its reader: that wait ends too. */
+  #stop(fault: Fault): void {
+    this.#work.abort(fault);
+    this.#credit.close(fault);
+  }
+
+  /** Sends the answer, but for its one short message where that may come with the status: that is returned. */
+  async #sendAll(answers: AsyncIterable<Encoded>): Promise<Encoded | undefined> {
+    let held: Encoded | undefined;
     for await (const message of answers) {
       if (this.#silent) continue;
       const room = this.#credit.take(message.byteLength);
       if (room) await room;
-      this.#write(messageFrame(message));
+      if (held) this.#write(messageFrame(held));
+      held = undefined;
+      if (this.#open.answerInStatus && message.byteLength <= shortMessageBytes) held = message;
+      else this.#write(messageFrame(message));
     }
+    return held;
   }
 
-  #toIncomingCall(signal: AbortSignal): IncomingCall {
-    const { traceparent, idempotencyKey } = this.#open;
+  #toIncomingCall(): IncomingCall {
+    const { traceparent, idempotencyKey, request } = this.#open;
     return {
       path: this.path,
-      requests: this.#requests,
+      requests: this.#requests ?? new OneMessage(request ?? new Uint8Array()),
       callId: this.callId,
       remainingMs: this.#remainingMs,
       traceparent: readTraceparent(traceparent),
       idempotencyKey: idempotencyKey === "" ? undefined : idempotencyKey,
       metadata: noMetadata,
       peer: this.#options.peer,
-      signal,
+      signal: this.#work.signal,
     };
   }
 
   onFrame(frame: CallerFrame): void {
     switch (frame.case) {
       case "message":
-        if (!this.#requests.push(frame.value))
+        if (this.#requests?.push(frame.value) === false)
           this.cancel(new Fault("INTERNAL", "the caller sent more than it was granted"));
         return;
       case "end":
-        return this.#requests.close();
+        return this.#requests?.close();
       case "grant":
         return this.#credit.grant(Number(frame.value.bytes), Number(frame.value.window));
       case "open":
@@ -151,15 +171,14 @@ class RunningAnswer implements AnsweredCall {
 
   cancel(fault: Fault): void {
     this.#silent = true;
-    this.#caller.abort(fault);
-    this.#credit.close(fault);
-    this.#requests.discard(fault);
+    this.#stop(fault);
+    this.#requests?.discard(fault);
   }
 
   lose(fault: Fault): void {
     this.#silent = true;
     // What it still answers is dropped here, so that nothing waits for a reader that is gone.
     this.#credit.grant(Number.MAX_SAFE_INTEGER, 0);
-    this.#requests.close(fault);
+    this.#requests?.close(fault);
   }
 }

@@ -1,8 +1,11 @@
 import { faultFromError } from "../../fault/fault-from-error.ts";
 import { Fault } from "../../fault/fault.ts";
-import { startDeadline, type Clock } from "../../lifetime/clock.ts";
-import type { Encoded } from "../encoded.ts";
+import type { Status } from "../../gen/fairlead/v1/link_pb.ts";
+import type { Clock } from "../../lifetime/clock.ts";
+import { bytesOf, type Encoded } from "../encoded.ts";
 import { fromWireFault } from "../fault-wire.ts";
+import { shortMessageBytes } from "../limits.ts";
+import { oneMessageOf } from "../one-message.ts";
 import type { OutgoingCall } from "../transport.ts";
 import type { Budget } from "./budget.ts";
 import {
@@ -34,10 +37,10 @@ export interface CallPort {
 /** What a call does with what its port brings. */
 export interface CallListener {
   readonly callId: string;
-  readonly onFrame: (frame: AnswerFrame) => void;
-  readonly onLost: (fault: Fault) => void;
+  onFrame(frame: AnswerFrame): void;
+  onLost(fault: Fault): void;
   /** Whoever owns the port ends the call: the other side hears of it. */
-  readonly onCancelled: (fault: Fault) => void;
+  onCancelled(fault: Fault): void;
 }
 
 /** What a call needs beside its port. */
@@ -46,6 +49,8 @@ export interface CarryOptions {
   readonly clock: Clock;
   /** Hears how far the call came. */
   readonly onStage?: (stage: CallStage) => void;
+  /** Whether the other side takes a request of one message in `Open`, and gives an answer of one in `Status`. */
+  readonly shortCalls?: boolean;
 }
 
 /**
@@ -60,7 +65,6 @@ export async function* carryCall(
   options: CarryOptions,
 ): AsyncGenerator<Uint8Array> {
   const call = new CarriedCall(port, outgoing, options);
-  using _deadline = call.limit(options.clock);
   call.start();
   try {
     yield* call.answers;
@@ -72,21 +76,22 @@ export async function* carryCall(
 /** For a sender that still waits when its call has ended well; made once, since every call ends. */
 const ended = new Fault("CANCELLED", "the call has ended");
 
-class CarriedCall {
+class CarriedCall implements CallListener {
   readonly #port: CallPort;
   readonly #outgoing: OutgoingCall;
-  readonly #onStage: (stage: CallStage) => void;
+  readonly #options: CarryOptions;
   readonly #credit: SendCredit;
   readonly answers: ReceiveQueue;
   #stage: CallStage = "queued";
   #over = false;
-  readonly #onAbort = (): void => this.#abandon(faultFromError(this.#outgoing.signal?.reason));
+  #stopTimer: (() => void) | undefined;
+  readonly #onAbort = (): void => this.onCancelled(faultFromError(this.#outgoing.signal?.reason));
 
   constructor(port: CallPort, outgoing: OutgoingCall, options: CarryOptions) {
     const firstBytes = firstCreditOf(outgoing.remainingMs);
     this.#port = port;
     this.#outgoing = outgoing;
-    this.#onStage = options.onStage ?? (() => undefined);
+    this.#options = options;
     this.#credit = createSendCredit(firstBytes);
     this.answers = createReceiveQueue({
       firstBytes,
@@ -95,51 +100,60 @@ class CarriedCall {
     });
   }
 
-  limit(clock: Clock): Disposable {
+  get callId(): string {
+    return this.#outgoing.callId;
+  }
+
+  #onLate(): void {
     const { remainingMs, path, callId } = this.#outgoing;
-    if (!Number.isFinite(remainingMs)) return { [Symbol.dispose]: () => undefined };
-    const deadline = startDeadline({ timeoutMs: remainingMs + deadlineGraceMs, clock });
-    deadline.signal.addEventListener(
-      "abort",
-      () => {
-        const details = { stage: this.#stage, callId };
-        this.#abandon(
-          new Fault("DEADLINE_EXCEEDED", `${path} did not end within ${remainingMs} ms`, { details }),
-        );
-      },
-      { once: true },
+    const details = { stage: this.#stage, callId };
+    this.onCancelled(
+      new Fault("DEADLINE_EXCEEDED", `${path} did not end within ${remainingMs} ms`, { details }),
     );
-    return deadline;
   }
 
   start(): void {
-    const { signal, callId, path, remainingMs, traceparent, idempotencyKey } = this.#outgoing;
-    this.#port.attach({
-      callId,
-      onFrame: (frame) => this.#onFrame(frame),
-      onLost: (fault) => this.#end(fault),
-      onCancelled: (fault) => this.#abandon(fault),
-    });
+    const { signal, remainingMs } = this.#outgoing;
+    const { clock } = this.#options;
+    if (Number.isFinite(remainingMs))
+      this.#stopTimer = clock.after(remainingMs + deadlineGraceMs, () => this.#onLate());
+    this.#port.attach(this);
+    if (this.#over) return;
     if (signal?.aborted) return this.#onAbort();
     signal?.addEventListener("abort", this.#onAbort, { once: true });
-    this.#port.write(
-      openFrame({
-        callId,
-        method: path,
-        remainingMs: Number.isFinite(remainingMs) ? BigInt(Math.ceil(remainingMs)) : 0n,
-        traceparent: traceparent ?? "",
-        idempotencyKey: idempotencyKey ?? "",
-        credit: BigInt(firstCreditOf(remainingMs)),
-      }),
-    );
+    const request = this.#requestInOpen();
+    this.#port.write(this.#toOpen(request));
     this.#reach("dispatched");
-    this.#send().catch((error: unknown) => this.#abandon(faultFromError(error)));
+    if (!request) this.#send().catch((error: unknown) => this.onCancelled(faultFromError(error)));
+  }
+
+  /** The whole request, when it is so short that it begins the call and the other side takes it so. */
+  #requestInOpen(): Encoded | undefined {
+    if (this.#options.shortCalls !== true) return undefined;
+    const only = oneMessageOf(this.#outgoing.requests);
+    return only && only.byteLength <= shortMessageBytes ? only : undefined;
+  }
+
+  #toOpen(request: Encoded | undefined): Encoded {
+    const { callId, method, path, remainingMs, traceparent, idempotencyKey } = this.#outgoing;
+    return openFrame({
+      callId,
+      method: path,
+      remainingMs: Number.isFinite(remainingMs) ? BigInt(Math.ceil(remainingMs)) : 0n,
+      traceparent: traceparent ?? "",
+      idempotencyKey: idempotencyKey ?? "",
+      credit: BigInt(firstCreditOf(remainingMs)),
+      answerInStatus:
+        this.#options.shortCalls === true &&
+        (method.methodKind === "unary" || method.methodKind === "client_streaming"),
+      ...(request ? { request: bytesOf(request) } : {}),
+    });
   }
 
   #reach(stage: CallStage): void {
     if (this.#stage === stage) return;
     this.#stage = stage;
-    this.#onStage(stage);
+    this.#options.onStage?.(stage);
   }
 
   async #send(): Promise<void> {
@@ -153,24 +167,33 @@ class CarriedCall {
     if (!this.#over) this.#port.write(endFrame);
   }
 
-  #onFrame(frame: AnswerFrame): void {
+  onFrame(frame: AnswerFrame): void {
     if (this.#over) return;
     this.#reach("running");
     switch (frame.case) {
       case "message":
-        if (!this.answers.push(frame.value)) this.#abandon(overCreditFault(this.#outgoing.path));
-        return;
+        return this.#take(frame.value);
       case "grant":
         return this.#credit.grant(Number(frame.value.bytes), Number(frame.value.window));
       case "status":
-        if (!isOf(frame.value.callId, this.#outgoing.callId)) return this.#refuse(frame.value.callId);
-        this.#end(frame.value.fault && fromWireFault(frame.value.fault));
-        return this.#port.release();
+        return this.#onStatus(frame.value);
       case "parked":
       case undefined:
         // A newer peer's frame: not for this version.
         return;
     }
+  }
+
+  #take(message: Uint8Array): void {
+    if (!this.answers.push(message)) this.onCancelled(overCreditFault(this.#outgoing.path));
+  }
+
+  #onStatus({ callId, fault, answer }: Status): void {
+    if (!isOf(callId, this.#outgoing.callId)) return this.#refuse(callId);
+    if (answer) this.#take(answer);
+    if (this.#over) return;
+    this.onLost(fault && fromWireFault(fault));
+    this.#port.release();
   }
 
   #refuse(answeredId: string): void {
@@ -180,25 +203,27 @@ class CarriedCall {
       details: { callId, reason: "foreign_status" },
     });
     this.answers.discard(fault);
-    this.#end(fault);
+    this.onLost(fault);
   }
 
   /** The consumer is done with the answers: when the call still runs, that cancels it. */
   leave(): void {
-    if (!this.#over) this.#abandon(new Fault("CANCELLED", "the caller has left"));
+    if (!this.#over) this.onCancelled(new Fault("CANCELLED", "the caller has left"));
     this.answers.discard();
   }
 
-  #abandon(fault: Fault): void {
+  onCancelled(fault: Fault): void {
     if (this.#over) return;
     this.#port.cancel(this.#outgoing.callId, fault);
     this.answers.discard(fault);
-    this.#end(fault);
+    this.onLost(fault);
   }
 
-  #end(fault: Fault | undefined): void {
+  /** It is over, with its status or because its port is lost. */
+  onLost(fault: Fault | undefined): void {
     if (this.#over) return;
     this.#over = true;
+    this.#stopTimer?.();
     this.#outgoing.signal?.removeEventListener("abort", this.#onAbort);
     this.#credit.close(fault ?? ended);
     this.answers.close(fault);

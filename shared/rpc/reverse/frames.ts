@@ -1,15 +1,18 @@
-import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import type { Fault } from "../../fault/fault.ts";
 import {
+  EndSchema,
   GrantSchema,
   NodeLinkServeRequestSchema,
   NodeLinkServeResponseSchema,
+  ParkedSchema,
   type NodeLinkServeRequest,
   type NodeLinkServeResponse,
-  type OpenSchema,
+  type Open,
+  type Status,
 } from "../../gen/fairlead/v1/link_pb.ts";
 import { decodeEnvelope, fieldHead } from "../codec.ts";
-import { encodedOf, joinEncoded, type Encoded } from "../encoded.ts";
+import { bytesOf, encodedOf, joinEncoded, type Encoded } from "../encoded.ts";
 import { toWireFault } from "../fault-wire.ts";
 
 /**
@@ -31,31 +34,25 @@ export function messageFrame(message: Encoded): Encoded {
   return joinEncoded(fieldHead(messageField, message.byteLength), message);
 }
 
-function callerFrame(frame: MessageInitShape<typeof NodeLinkServeResponseSchema>["frame"]): Encoded {
-  return encodedOf(
-    toBinary(
-      NodeLinkServeResponseSchema,
-      create(NodeLinkServeResponseSchema, { frame: frame ?? { case: undefined } }),
-    ),
-  );
+// Every call makes such frames: they are written as the whole messages that they are, which `create` would make of them.
+
+function callerFrame(frame: CallerFrame): Encoded {
+  const whole: NodeLinkServeResponse = { $typeName: "fairlead.v1.NodeLinkServeResponse", frame };
+  return encodedOf(toBinary(NodeLinkServeResponseSchema, whole));
 }
 
-function answerFrame(frame: MessageInitShape<typeof NodeLinkServeRequestSchema>["frame"]): Encoded {
-  return encodedOf(
-    toBinary(
-      NodeLinkServeRequestSchema,
-      create(NodeLinkServeRequestSchema, { frame: frame ?? { case: undefined } }),
-    ),
-  );
+function answerFrame(frame: AnswerFrame): Encoded {
+  const whole: NodeLinkServeRequest = { $typeName: "fairlead.v1.NodeLinkServeRequest", frame };
+  return encodedOf(toBinary(NodeLinkServeRequestSchema, whole));
 }
 
 /** Begins a call. */
-export function openFrame(open: MessageInitShape<typeof OpenSchema>): Encoded {
-  return callerFrame({ case: "open", value: open });
+export function openFrame(open: Omit<Open, "$typeName">): Encoded {
+  return callerFrame({ case: "open", value: { ...open, $typeName: "fairlead.v1.Open" } });
 }
 
 /** No more messages of the request. */
-export const endFrame: Encoded = callerFrame({ case: "end", value: {} });
+export const endFrame: Encoded = callerFrame({ case: "end", value: create(EndSchema) });
 
 /** More credit for the one who answers. */
 export function callerGrantFrame(bytes: number, windowBytes: number): Encoded {
@@ -73,12 +70,15 @@ function grantOf(bytes: number, windowBytes: number) {
 
 /** A stream that is free. */
 export function parkedFrame(generation: bigint): Encoded {
-  return answerFrame({ case: "parked", value: { generation } });
+  return answerFrame({ case: "parked", value: create(ParkedSchema, { generation }) });
 }
 
-/** How the call ended; the id tells it from one that ended on the same stream before. */
-export function statusFrame(callId: string, fault: Fault | undefined): Encoded {
-  return answerFrame({ case: "status", value: { callId, ...(fault ? { fault: toWireFault(fault) } : {}) } });
+/** How the call ended, with the one message of its answer unless that was sent before. The id tells it from an earlier call. */
+export function statusFrame(callId: string, fault: Fault | undefined, answer?: Encoded): Encoded {
+  const value: Status = { $typeName: "fairlead.v1.Status", callId };
+  if (fault) value.fault = toWireFault(fault);
+  if (answer) value.answer = bytesOf(answer);
+  return answerFrame({ case: "status", value });
 }
 
 /** Reads a frame of the caller; `INVALID_ARGUMENT` when it is none. */

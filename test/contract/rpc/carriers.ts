@@ -48,8 +48,17 @@ export async function openStdio(): Promise<Carrier> {
 
 /** A node and its gateway: calls go over the node's link. */
 export async function openLink(): Promise<Carrier> {
+  return await openLinkWith({ shortCalls: true });
+}
+
+/** The same with a node of an earlier version: every message travels in a frame of its own. */
+export async function openEarlierLink(): Promise<Carrier> {
+  return await openLinkWith({ shortCalls: false });
+}
+
+async function openLinkWith(options: { readonly shortCalls: boolean }): Promise<Carrier> {
   const gateway = await openLinkGateway();
-  const node = await openLinkNode(gateway, { services: echoServices() });
+  const node = await openLinkNode(gateway, { services: echoServices(), ...options });
   const link = await whenLinked(gateway);
   return {
     client: (service) => link.client(service),

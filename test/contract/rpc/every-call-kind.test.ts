@@ -13,11 +13,11 @@ import {
   type NodeLinkControlRequestSchema,
 } from "../../../shared/gen/fairlead/v1/link_pb.ts";
 import { proves } from "../../support/proves.ts";
-import { openDirect, openLink, openStdio, type Carrier } from "./carriers.ts";
+import { openDirect, openEarlierLink, openLink, openStdio, type Carrier } from "./carriers.ts";
 import { wholeFault } from "./echo-services.ts";
 import { faultOf } from "./fault-of.ts";
 
-const openers = { direct: openDirect, link: openLink, stdio: openStdio };
+const openers = { direct: openDirect, link: openLink, "earlier link": openEarlierLink, stdio: openStdio };
 type CarrierName = keyof typeof openers;
 
 const carriers = new Map<string, Carrier>();
@@ -100,6 +100,7 @@ proves(
     expect(direct["serverStreamFault"]).toMatchObject({ messages: { length: 4 }, status: fault });
     expect(direct["bidiFault"]).toMatchObject({ messages: { length: 5 }, status: fault });
     expect(await observeAll(carrierOf("link"))).toEqual(direct);
+    expect(await observeAll(carrierOf("earlier link"))).toEqual(direct);
     expect(await observeAll(carrierOf("stdio"))).toEqual(direct);
   },
 );
@@ -108,28 +109,30 @@ proves(
   "link.fault-crosses-whole",
   "a fault of the node arrives whole, any other error as a trace id",
   async () => {
-    const files = carrierOf("link").client(Files);
-    const { code, message, hint, retryable, details } = wholeFault();
-    const failing = [
-      () => files.stat({ path: "fail" }),
-      () => Array.fromAsync(files.read({ path: "fail" })),
-      () => files.write(upload(1, "fail")),
-    ];
-    for (const call of failing) {
-      const fault = await faultOf(call());
-      expect(fault).toMatchObject({ code, message, hint, retryable });
-      expect(fault.details).toEqual(details);
+    for (const name of ["link", "earlier link"] as const) {
+      const files = carrierOf(name).client(Files);
+      const { code, message, hint, retryable, details } = wholeFault();
+      const failing = [
+        () => files.stat({ path: "fail" }),
+        () => Array.fromAsync(files.read({ path: "fail" })),
+        () => files.write(upload(1, "fail")),
+      ];
+      for (const call of failing) {
+        const fault = await faultOf(call());
+        expect(fault).toMatchObject({ code, message, hint, retryable });
+        expect(fault.details).toEqual(details);
+      }
+      const defect = await faultOf(files.stat({ path: "defect" }));
+      const traceId = defect.details["traceId"];
+      expect(defect.code).toBe("INTERNAL");
+      expect(traceId).toMatch(/^[0-9a-f-]{36}$/);
+      expect(defect.message).toContain(traceId);
+      expect(JSON.stringify([defect.message, defect.hint, defect.details])).not.toMatch(/secret|home|\.ts/);
     }
-    const defect = await faultOf(files.stat({ path: "defect" }));
-    const traceId = defect.details["traceId"];
-    expect(defect.code).toBe("INTERNAL");
-    expect(traceId).toMatch(/^[0-9a-f-]{36}$/);
-    expect(defect.message).toContain(traceId);
-    expect(JSON.stringify([defect.message, defect.hint, defect.details])).not.toMatch(/secret|home|\.ts/);
   },
 );
 
-for (const name of ["direct", "link", "stdio"] as const) {
+for (const name of ["direct", "link", "earlier link", "stdio"] as const) {
   test(`${name}: a message above 4 MiB fails alone`, async () => {
     const files = carrierOf(name).client(Files);
     async function* large() {

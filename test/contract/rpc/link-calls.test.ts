@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { Link } from "../../../gateway/link/link.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { NodeLink } from "../../../shared/gen/fairlead/v1/link_pb.ts";
@@ -227,3 +228,45 @@ proves(
     expect(ran).toEqual(["a"]);
   },
 );
+
+for (const shortCalls of [true, false]) {
+  test(`a call that runs once answers its repeats alike, and gives its credit back, ${shortCalls ? "in two frames" : "in five"}`, async () => {
+    const budget = { gatewayBytes: 64 * mib, linkBytes: 32 * mib };
+    await using gateway = await openLinkGateway({ budgets: budget });
+    const ran: string[] = [];
+    const services = [
+      serve(Files, {
+        stat: async ({ path }) => ({ entry: { path } }),
+        remove: async ({ path }) => {
+          ran.push(path);
+          if (path === "refused") throw new Fault("CONFLICT", "not this one");
+          return { removed: 7n };
+        },
+      }),
+    ];
+    await using _node = await openLinkNode(gateway, { services, shortCalls });
+    const link = await whenLinked(gateway);
+    expect(link.hello.shortCalls).toBe(shortCalls);
+    const files = link.client(Files);
+    for (const path of ["done", "refused", "x".repeat(20_000)]) {
+      const once = async (): Promise<unknown> =>
+        await files.remove({ path }, { idempotencyKey: path.slice(0, 40) }).then(
+          ({ removed }) => removed,
+          (error: unknown) => (error instanceof Fault ? error.code : error),
+        );
+      const first = await once();
+      expect([await once(), await once()]).toEqual([first, first]);
+      expect(first).toBe(path === "refused" ? "CONFLICT" : 7n);
+    }
+    expect(ran).toHaveLength(3);
+    // Short and long both ways, at once and after a call that its caller left.
+    const paths = Array.from({ length: 40 }, (_, at) => "y".repeat(at * 1000));
+    const stop = new AbortController();
+    const left = faultOf(files.stat({ path: "z".repeat(100_000) }, { signal: stop.signal }));
+    stop.abort(new Fault("CANCELLED", "no longer needed"));
+    expect(await left).toMatchObject({ code: "CANCELLED" });
+    const answered = await Promise.all(paths.map(async (path) => (await files.stat({ path })).entry?.path));
+    expect(answered).toEqual(paths);
+    expect(link instanceof Link && link.budget.takenBytes).toBe(0);
+  });
+}

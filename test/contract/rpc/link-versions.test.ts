@@ -3,7 +3,7 @@ import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { expect, test } from "vitest";
 import { startLink } from "../../../node-agent/link/start-link.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
-import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { Files, FilesStatRequestSchema } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import {
   HelloAcceptedSchema,
   LinkPurpose,
@@ -11,11 +11,18 @@ import {
   NodeLinkControlRequestSchema,
   NodeLinkControlResponseSchema,
 } from "../../../shared/gen/fairlead/v1/link_pb.ts";
-import { encodedOf } from "../../../shared/rpc/encoded.ts";
+import { encodeMessage } from "../../../shared/rpc/codec.ts";
+import { bytesOf, encodedOf } from "../../../shared/rpc/encoded.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import { startGrpcServer } from "../../../shared/rpc/grpc-server.ts";
 import { rawMethod, type ServerRawStream } from "../../../shared/rpc/raw-stream.ts";
-import { openFrame, parkedFrame, readAnswerFrame } from "../../../shared/rpc/reverse/frames.ts";
+import {
+  endFrame,
+  messageFrame,
+  openFrame,
+  parkedFrame,
+  readAnswerFrame,
+} from "../../../shared/rpc/reverse/frames.ts";
 import { createServerCredentials } from "../../../shared/rpc/server-credentials.ts";
 import { proves } from "../../support/proves.ts";
 import { echoServices } from "./echo-services.ts";
@@ -119,12 +126,39 @@ test("a node ignores what a newer gateway says that it does not know", async () 
   stream?.onMessage((bytes) => void answers.push(readAnswerFrame(bytes).case ?? "unknown"));
   stream?.onClosed(() => undefined);
   stream?.write(encodedOf(unknownField()));
-  stream?.write(
-    openFrame({ callId: "c", method: "/fairlead.v1.Files/Unheard", remainingMs: 1000n, credit: 1000n }),
-  );
+  stream?.write(openFrame(opening("/fairlead.v1.Files/Unheard")));
   await expect.poll(() => answers).toEqual(["parked", "status"]);
   expect(node.status().state).toBe("online");
+  // An earlier gateway, which sends every message in a frame of its own, is answered in kind.
+  const request = encodeMessage(FilesStatRequestSchema, { path: "x".repeat(100) });
+  answers.length = 0;
+  stream?.write(openFrame(opening("/fairlead.v1.Files/Stat")));
+  stream?.write(messageFrame(request));
+  stream?.write(endFrame);
+  await expect.poll(() => answers).toEqual(["message", "status"]);
+  // One of today sends two in all, unless they are too long for that.
+  const short = { request: bytesOf(request), answerInStatus: true };
+  answers.length = 0;
+  stream?.write(openFrame({ ...opening("/fairlead.v1.Files/Stat"), ...short }));
+  await expect.poll(() => answers).toEqual(["status"]);
+  const long = { request: bytesOf(encodeMessage(FilesStatRequestSchema, { path: "x".repeat(17_000) })) };
+  answers.length = 0;
+  stream?.write(openFrame({ ...opening("/fairlead.v1.Files/Stat"), ...short, ...long }));
+  await expect.poll(() => answers).toEqual(["message", "status"]);
 });
+
+/** A call that a gateway of before begins. */
+function opening(method: string) {
+  return {
+    callId: "c",
+    method,
+    remainingMs: 10_000n,
+    credit: 100_000n,
+    traceparent: "",
+    idempotencyKey: "",
+    answerInStatus: false,
+  };
+}
 
 test("a node two versions off is refused with both spans and the side to upgrade, and its presence says so", async () => {
   await using gateway = await openLinkGateway();

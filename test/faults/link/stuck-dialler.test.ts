@@ -33,7 +33,11 @@ proves(
 test("only time in which nothing is tried and nothing is planned counts", async () => {
   const clock = new ManualClock();
   let sleptMs = 0;
-  const machine = { now: () => clock.now() + sleptMs, sleep: clock.sleep.bind(clock) };
+  const machine = {
+    now: () => clock.now() + sleptMs,
+    sleep: clock.sleep.bind(clock),
+    after: clock.after.bind(clock),
+  };
   const status = { ...initialStatus(clock.now()), state: "waiting" as LinkStatus["state"] };
   const held = { status: status as LinkStatus };
   const stop = new AbortController();
