@@ -4,6 +4,7 @@ import type { CommandModule } from "../../shared/terminal/command.ts";
 import { toTime } from "../../shared/terminal/json.ts";
 import { parsePairs } from "../../shared/terminal/pairs.ts";
 import { given, nodeArgument, nodesToTable, nodeToJson, nodeToLines } from "./node-view.ts";
+import { bulkOptions, nodeOrSelector, runOnNodes } from "./nodes-bulk.ts";
 import { nodesCall } from "./nodes-call.ts";
 import { dutyCommands } from "./nodes-duty.ts";
 import { enrolmentCommands } from "./nodes-enrolments.ts";
@@ -66,19 +67,21 @@ export const commands: readonly CommandModule[] = [
     words: "nodes revoke",
     summary: "end a node's identity, its link and its running calls",
     example: "fairlead nodes revoke devbox",
-    args: [nodeArgument],
-    run: async (input, runtime) => {
-      await using gateway = await openGateway(runtime);
-      const request = { node: input.argument("node") };
-      const { node, already } = await gateway.client(Admin).revokeNode(request, gateway.call());
-      const shown = given(node);
-      const since = toTime(shown.sinceMs) ?? "an unknown time";
-      await runtime.output.result({ ...nodeToJson(shown), already }, () => [
-        already
-          ? `${shown.alias} was revoked before, since ${since}`
-          : `${shown.alias} is revoked since ${since}`,
-      ]);
-    },
+    args: [nodeOrSelector],
+    options: bulkOptions,
+    run: (input, runtime) =>
+      runOnNodes(input, runtime, {
+        node: input.maybeArgument("node"),
+        act: async (admin, name, call) => {
+          const { node, already } = await admin.revokeNode({ node: name }, call);
+          const shown = given(node);
+          const since = toTime(shown.sinceMs) ?? "an unknown time";
+          const line = already
+            ? `${shown.alias} was revoked before, since ${since}`
+            : `${shown.alias} is revoked since ${since}`;
+          return { json: { ...nodeToJson(shown), already }, lines: [line] };
+        },
+      }),
   },
   ...enrolmentCommands,
   ...dutyCommands,
