@@ -1,3 +1,4 @@
+import path from "node:path";
 import { watchConfig } from "../shared/config/watch-config.ts";
 import { digestOf } from "../shared/content/digest.ts";
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
@@ -24,6 +25,7 @@ import { createCommandFolders } from "./tools/command-folder.ts";
 import { createNodeTools, type NodeTools } from "./tools/node-tools.ts";
 import { createJobAnswers } from "./tools/recorded-jobs.ts";
 import { type Exports, startExports } from "./workspace/exports.ts";
+import { startManifests } from "./workspace/manifests.ts";
 
 /** What an agent does not make itself. */
 export interface AgentDeps {
@@ -122,7 +124,15 @@ async function startMachine(scope: Scope, { settings, deps, board }: MachinePart
   );
   late.exports = exports;
   tell(exports);
-  const files = createFiles(exports);
+  const manifests = scope.use(
+    await startManifests({
+      dir: path.join(settings.dir, "manifest"),
+      names: settings.workspaces.map((one) => one.name),
+      clock: deps.clock,
+      log: deps.log.child({ room: "files" }),
+    }),
+  );
+  const files = createFiles(exports, manifests);
   const jobs = await startAgentJobs(scope, { dir: settings.dir, exports, deps });
   const tools = joinTools({ exports, files, jobs, held, deps, board });
   const workers = await startWorkers(scope, { held, deps, board });

@@ -3,6 +3,7 @@ import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { MethodImplementation, ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Nodes } from "../pairing/nodes.ts";
 import type { DecideFile } from "./file-question.ts";
+import { passManifest } from "./pass-manifest.ts";
 import { passRead, passTree } from "./pass-reads.ts";
 import { passWrite, passWriteTree } from "./pass-writes.ts";
 import type { ReadMemory } from "./read-memory.ts";
@@ -36,6 +37,7 @@ export function createFilesFace(options: FilesFaceOptions): ServiceImplementatio
     makeFolder: makeFolder(options),
     read: (request, context) => passRead(options, request, context),
     readTree: (request, context) => passTree(options, request, context),
+    manifest: (request, context) => passManifest(options, request, context),
     write: (requests, context) => passWrite(options, requests, context),
     writeTree: (requests, context) => passWriteTree(options, requests, context),
   };

@@ -56,6 +56,10 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
       streamUnderLease(options, more, (signal) =>
         options.client().readTree({ ...request, workspace }, { ...more, signal }),
       ),
+    manifest: (request, more = {}) =>
+      streamUnderLease(options, more, (signal) =>
+        options.client().manifest({ ...request, workspace }, { ...more, signal }),
+      ),
     write: (requests, more = {}) =>
       writeUnderLease(options, { ...more, isTree: false }, (state) => {
         const renamed = renameWrite(watchInput(requests, options.lease, state), workspace);

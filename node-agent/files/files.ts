@@ -2,8 +2,10 @@ import { parseDigest } from "../../shared/content/digest.ts";
 import type { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Exports, ExportState } from "../workspace/exports.ts";
+import type { Manifests } from "../workspace/manifests.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { listFiles } from "./list-files.ts";
+import { readManifest } from "./manifest.ts";
 import { readFile } from "./read-file.ts";
 import { readTree, takeTreeHeader, writeTree } from "./trees.ts";
 import { parseRequestPath, toWireEntry, toWireSource } from "./wire.ts";
@@ -12,8 +14,8 @@ import { takeHeader, writeFile } from "./write-file.ts";
 type FilesMethods = Required<ServiceImplementation<typeof Files>>;
 
 /** The machine's files, behind its own policy: what its gateway and its own tools call. */
-export function createFiles(exports: Exports): FilesMethods {
-  return { ...readMethods(exports), ...changeMethods(exports) };
+export function createFiles(exports: Exports, manifests: Pick<Manifests, "of">): FilesMethods {
+  return { ...readMethods(exports), ...changeMethods(exports), ...compareMethods(exports, manifests) };
 }
 
 /** Finds the workspace; the call ends when the caller leaves or the export ends. */
@@ -51,6 +53,15 @@ function readMethods(
     readTree: async function* (request, context) {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
       yield* readTree(workspace, request, signal);
+    },
+  };
+}
+
+function compareMethods(exports: Exports, manifests: Pick<Manifests, "of">): Pick<FilesMethods, "manifest"> {
+  return {
+    manifest: async function* (request, context) {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      yield* readManifest({ workspace, manifest: manifests.of(workspace) }, request, signal);
     },
   };
 }

@@ -26,6 +26,8 @@ export interface Entry {
   readonly links: number;
   /** Of a link: where it points to, as text. */
   readonly linkTarget?: string;
+  /** Of a link that a listing met and whose target is not shown: why. */
+  readonly linkFault?: Fault;
 }
 
 /** An entry that could not be served. */

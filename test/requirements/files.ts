@@ -116,4 +116,8 @@ export const files = [
     id: "files.tree-cut",
     says: "A tree stream cut at every entry boundary and at 20 random bytes ends in an error and is never reported complete without the closing count, size and digest, and every file that is present under its name is whole.",
   },
+  {
+    id: "files.manifest-across-restart",
+    says: "After a restart of the node agent an unchanged tree of 5,000 files is served from the manifest with no content read again, while an edit that keeps size and restores the modification time, and an edit in the same clock tick as the last hashing, give a new digest.",
+  },
 ] as const;

@@ -23,12 +23,14 @@ import type { ExecMode } from "../../node-agent/tools/exec-rules.ts";
 import { createNodeTools, type NodeTools } from "../../node-agent/tools/node-tools.ts";
 import type { ExportSettings } from "../../node-agent/workspace/export-settings.ts";
 import { startExports } from "../../node-agent/workspace/exports.ts";
+import { startManifests } from "../../node-agent/workspace/manifests.ts";
 import { digestOf } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { createQueue, type Queue } from "../../shared/flow/queue.ts";
 import { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { Tools as ToolsDescriptor } from "../../shared/gen/fairlead/v1/tools_pb.ts";
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
+import { silentLog } from "../../shared/log/log.ts";
 import { serve } from "../../shared/rpc/service.ts";
 import { createDirectLinks, type DirectLinks } from "./direct-link.ts";
 import { makeTempFolder } from "./temp-folder.ts";
@@ -177,7 +179,8 @@ async function addNode(options: KitNodeOptions, parts: NodeParts): Promise<KitNo
   const limits = { treeEntries: 10_000, treeDepth: 64 };
   const exports = parts.stack.use(await startExports([settings], { homeDir: home.path, limits }));
   const exec = { mode: options.exec ?? "full", allow: options.allow ?? [] };
-  const files = createFiles(exports);
+  const kept = { dir: home.join("node", "manifest"), names: ["app"], clock: systemClock, log: silentLog };
+  const files = createFiles(exports, parts.stack.use(await startManifests(kept)));
   const jobs = parts.stack.use(
     await openJobs({ dir: home.join("node", "jobs"), version: "0", clock: systemClock }),
   );

@@ -34,7 +34,7 @@ export interface RootContext {
 export function toEntry(
   path: WorkspacePath,
   stats: BigIntStats,
-  more: { readonly canonicalPath?: WorkspacePath; readonly linkTarget?: string } = {},
+  more: Pick<Partial<Entry>, "canonicalPath" | "linkTarget" | "linkFault"> = {},
 ): Entry {
   const kind: EntryKind = kindOf(stats);
   return {
@@ -49,6 +49,7 @@ export function toEntry(
     device: stats.dev,
     links: Number(stats.nlink),
     ...(more.linkTarget === undefined ? {} : { linkTarget: more.linkTarget }),
+    ...(more.linkFault === undefined ? {} : { linkFault: more.linkFault }),
   };
 }
 

@@ -118,7 +118,7 @@ function look({ context, folder, named, parent, canonicalParent, hide }: Look): 
     const verdict = judgeLink({ top: context.start.top, below: canonicalPath, folder, name, path });
     return toEntry(path, stats, {
       canonicalPath,
-      ...("target" in verdict ? { linkTarget: verdict.target } : {}),
+      ...("target" in verdict ? { linkTarget: verdict.target } : { linkFault: verdict.fault }),
     });
   } catch (error) {
     const fault = rootFault(error, path);

@@ -118,6 +118,7 @@ proves(
       makeFolder: () => old.makeFolder({ path: "d" }),
       readTree: () => drain(old.readTree({ path: "" })),
       writeTree: () => old.writeTree(noMessages()),
+      manifest: () => drain(old.manifest({ path: "" })),
     };
     for (const [name, call] of Object.entries(calls)) {
       const fault = await faultOfLate(call());

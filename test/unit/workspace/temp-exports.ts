@@ -1,9 +1,14 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { create } from "@bufbuild/protobuf";
 import { createFiles } from "../../../node-agent/files/files.ts";
 import type { ExportSettings } from "../../../node-agent/workspace/export-settings.ts";
 import { startExports, type Exports } from "../../../node-agent/workspace/exports.ts";
+import { startManifests } from "../../../node-agent/workspace/manifests.ts";
+import { FilesManifestRequestSchema } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { type Clock, systemClock } from "../../../shared/lifetime/clock.ts";
+import { silentLog } from "../../../shared/log/log.ts";
 import type { RootHooks } from "../../../shared/root/root-handle.ts";
 import type { CallContext } from "../../../shared/rpc/service.ts";
 
@@ -37,12 +42,21 @@ export interface TempExports extends AsyncDisposable {
   readonly dir: string;
   readonly outside: string;
   readonly homeDir: string;
+  /** The manifest of a folder of it. */
+  manifest(
+    path?: string,
+    more?: { readonly knownDigest?: string; readonly shallow?: boolean },
+  ): ReturnType<ReturnType<typeof createFiles>["manifest"]>;
+  /** As a new process has them: what was kept is on the disk. */
+  restartManifests(meanwhile?: () => void): Promise<void>;
 }
 
 /** What `openTempExports` takes. */
 export interface TempExportsOptions {
   readonly settings?: Partial<ExportSettings>;
   readonly hooks?: RootHooks;
+  /** When files were read; the machine's clock by default. */
+  readonly clock?: Clock;
   readonly limits?: { readonly treeEntries: number; readonly treeDepth: number };
 }
 
@@ -65,13 +79,29 @@ export async function openTempExports(
     limits: options.limits ?? { treeEntries: 1_000_000, treeDepth: 64 },
     ...(options.hooks ? { hooks: options.hooks } : {}),
   });
+  const dirOfManifests = join(homeDir, "node", "manifest");
+  const kept = { dir: dirOfManifests, names: ["app"], clock: options.clock ?? systemClock, log: silentLog };
+  let manifests = await startManifests(kept);
   return {
     exports,
-    files: createFiles(exports),
+    get files() {
+      return createFiles(exports, manifests);
+    },
+    manifest: (path = "", more = {}) =>
+      createFiles(exports, manifests).manifest(
+        create(FilesManifestRequestSchema, { workspace: "app", path, ...more }),
+        callContext(),
+      ),
+    restartManifests: async (meanwhile) => {
+      await manifests[Symbol.asyncDispose]();
+      meanwhile?.();
+      manifests = await startManifests(kept);
+    },
     dir,
     outside,
     homeDir,
     [Symbol.asyncDispose]: async () => {
+      await manifests[Symbol.asyncDispose]();
       await exports[Symbol.asyncDispose]();
       rmSync(base, { recursive: true, force: true });
     },

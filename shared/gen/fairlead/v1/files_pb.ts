@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/files.proto.
  */
 export const file_fairlead_v1_files: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIogBCgZFeHBvcnQSEQoJd29ya3NwYWNlGAEgASgJEhAKCHdyaXRhYmxlGAIgASgIEhMKC2NvbnRhaW5tZW50GAMgASgJEg0KBXN0YXRlGAQgASgJEhMKC2xlYXNlX2Vwb2NoGAUgASgEEhAKCHNpbmNlX21zGAYgASgDEg4KBnJlYXNvbhgHIAEoCSIZChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdCJAChhGaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2USJAoHZXhwb3J0cxgBIAMoCzITLmZhaXJsZWFkLnYxLkV4cG9ydCIzChBGaWxlc1N0YXRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJIlsKEUZpbGVzU3RhdFJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImUKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEg0KBWxpbWl0GAQgASgNEg4KBmN1cnNvchgFIAEoCSKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJlChBGaWxlc1JlYWRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBm9mZnNldBgDIAEoBBIOCgZsZW5ndGgYBCABKAQSEAoIaWZfbWF0Y2gYBSABKAkiigEKEUZpbGVzUmVhZFJlc3BvbnNlEikKBmhlYWRlchgBIAEoCzIXLmZhaXJsZWFkLnYxLkZpbGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQiVAoKRmlsZUhlYWRlchIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSIxCgtGaWxlVHJhaWxlchISCgpzaXplX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCSKLAQoRRmlsZXNXcml0ZVJlcXVlc3QSKgoGaGVhZGVyGAEgASgLMhguZmFpcmxlYWQudjEuV3JpdGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQi4AEKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCCKKAQoSRmlsZXNXcml0ZVJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhMKC3B1YmxpY2F0aW9uGAMgASgJEhcKD3JlcGxhY2VkX2RpZ2VzdBgEIAEoCSJaChJGaWxlc1JlbW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEhAKCGlmX21hdGNoGAQgASgJIksKE0ZpbGVzUmVtb3ZlUmVzcG9uc2USDwoHcmVtb3ZlZBgBIAEoBBIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiPwoQRmlsZXNNb3ZlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEZnJvbRgCIAEoCRIKCgJ0bxgDIAEoCSI4ChFGaWxlc01vdmVSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiSgoWRmlsZXNNYWtlRm9sZGVyUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIPCgdwYXJlbnRzGAMgASgIImEKF0ZpbGVzTWFrZUZvbGRlclJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIlgKFEZpbGVzUmVhZFRyZWVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBnN0cmljdBgDIAEoCBIPCgdleGNsdWRlGAQgAygJIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJWCglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgicAoLVHJlZVRyYWlsZXISDQoFZmlsZXMYASABKAQSDwoHZm9sZGVycxgCIAEoBBINCgVsaW5rcxgDIAEoBBISCgpzaXplX2J5dGVzGAQgASgEEg4KBmZhaWxlZBgFIAEoBBIOCgZkaWdlc3QYBiABKAki5QEKFUZpbGVzV3JpdGVUcmVlUmVxdWVzdBIsCgZoZWFkZXIYASABKAsyHC5mYWlybGVhZC52MS5Xcml0ZVRyZWVIZWFkZXISJwoHZW50cmllcxgCIAMoCzIWLmZhaXJsZWFkLnYxLlRyZWVFbnRyeRIuCgxmaWxlX3RyYWlsZXIYAyABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlchIuCgx0cmVlX3RyYWlsZXIYBCABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIVCgdjb250ZW50GAUgASgMQgSwuxgBIq8BCg9Xcml0ZVRyZWVIZWFkZXISEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSNAoMcHJlY29uZGl0aW9uGAMgASgOMh4uZmFpcmxlYWQudjEuV3JpdGVQcmVjb25kaXRpb24SDgoGc3RyaWN0GAQgASgIEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKa2VlcF9lcXVhbBgHIAEoCCKnAQoWRmlsZXNXcml0ZVRyZWVSZXNwb25zZRIoCgZzdG9yZWQYASABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIrCghwcm9ibGVtcxgCIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRIjCgZzb3VyY2UYAyABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USEQoJdW5jaGFuZ2VkGAQgASgEKn4KCUVudHJ5S2luZBIaChZFTlRSWV9LSU5EX1VOU1BFQ0lGSUVEEAASEwoPRU5UUllfS0lORF9GSUxFEAESFQoRRU5UUllfS0lORF9GT0xERVIQAhITCg9FTlRSWV9LSU5EX0xJTksQAxIUChBFTlRSWV9LSU5EX09USEVSEAQqkAEKEVdyaXRlUHJlY29uZGl0aW9uEiIKHldSSVRFX1BSRUNPTkRJVElPTl9VTlNQRUNJRklFRBAAEh0KGVdSSVRFX1BSRUNPTkRJVElPTl9BQlNFTlQQARIcChhXUklURV9QUkVDT05ESVRJT05fTUFUQ0gQAhIaChZXUklURV9QUkVDT05ESVRJT05fQU5ZEAMy3AYKBUZpbGVzEmAKC0xpc3RFeHBvcnRzEiQuZmFpcmxlYWQudjEuRmlsZXNMaXN0RXhwb3J0c1JlcXVlc3QaJS5mYWlybGVhZC52MS5GaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2UiBKi7GAESSwoEU3RhdBIdLmZhaXJsZWFkLnYxLkZpbGVzU3RhdFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc1N0YXRSZXNwb25zZSIEqLsYARJLCgRMaXN0Eh0uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzTGlzdFJlc3BvbnNlIgSouxgBEk0KBFJlYWQSHS5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNSZWFkUmVzcG9uc2UiBKi7GAEwARJQCgVXcml0ZRIeLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVSZXF1ZXN0Gh8uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlc3BvbnNlIgSouxgDKAESUQoGUmVtb3ZlEh8uZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXF1ZXN0GiAuZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXNwb25zZSIEqLsYAxJLCgRNb3ZlEh0uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzTW92ZVJlc3BvbnNlIgSouxgDEl0KCk1ha2VGb2xkZXISIy5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXF1ZXN0GiQuZmFpcmxlYWQudjEuRmlsZXNNYWtlRm9sZGVyUmVzcG9uc2UiBKi7GAMSWQoIUmVhZFRyZWUSIS5mYWlybGVhZC52MS5GaWxlc1JlYWRUcmVlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXNwb25zZSIEqLsYATABElwKCVdyaXRlVHJlZRIiLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVzcG9uc2UiBKi7GAMoAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIogBCgZFeHBvcnQSEQoJd29ya3NwYWNlGAEgASgJEhAKCHdyaXRhYmxlGAIgASgIEhMKC2NvbnRhaW5tZW50GAMgASgJEg0KBXN0YXRlGAQgASgJEhMKC2xlYXNlX2Vwb2NoGAUgASgEEhAKCHNpbmNlX21zGAYgASgDEg4KBnJlYXNvbhgHIAEoCSIZChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdCJAChhGaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2USJAoHZXhwb3J0cxgBIAMoCzITLmZhaXJsZWFkLnYxLkV4cG9ydCIzChBGaWxlc1N0YXRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJIlsKEUZpbGVzU3RhdFJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImUKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEg0KBWxpbWl0GAQgASgNEg4KBmN1cnNvchgFIAEoCSKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJlChBGaWxlc1JlYWRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBm9mZnNldBgDIAEoBBIOCgZsZW5ndGgYBCABKAQSEAoIaWZfbWF0Y2gYBSABKAkiigEKEUZpbGVzUmVhZFJlc3BvbnNlEikKBmhlYWRlchgBIAEoCzIXLmZhaXJsZWFkLnYxLkZpbGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQiVAoKRmlsZUhlYWRlchIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSIxCgtGaWxlVHJhaWxlchISCgpzaXplX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCSKLAQoRRmlsZXNXcml0ZVJlcXVlc3QSKgoGaGVhZGVyGAEgASgLMhguZmFpcmxlYWQudjEuV3JpdGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQi4AEKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCCKKAQoSRmlsZXNXcml0ZVJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhMKC3B1YmxpY2F0aW9uGAMgASgJEhcKD3JlcGxhY2VkX2RpZ2VzdBgEIAEoCSJaChJGaWxlc1JlbW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEhAKCGlmX21hdGNoGAQgASgJIksKE0ZpbGVzUmVtb3ZlUmVzcG9uc2USDwoHcmVtb3ZlZBgBIAEoBBIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiPwoQRmlsZXNNb3ZlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEZnJvbRgCIAEoCRIKCgJ0bxgDIAEoCSI4ChFGaWxlc01vdmVSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiSgoWRmlsZXNNYWtlRm9sZGVyUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIPCgdwYXJlbnRzGAMgASgIImEKF0ZpbGVzTWFrZUZvbGRlclJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIlgKFEZpbGVzUmVhZFRyZWVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBnN0cmljdBgDIAEoCBIPCgdleGNsdWRlGAQgAygJIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJWCglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgicAoLVHJlZVRyYWlsZXISDQoFZmlsZXMYASABKAQSDwoHZm9sZGVycxgCIAEoBBINCgVsaW5rcxgDIAEoBBISCgpzaXplX2J5dGVzGAQgASgEEg4KBmZhaWxlZBgFIAEoBBIOCgZkaWdlc3QYBiABKAki5QEKFUZpbGVzV3JpdGVUcmVlUmVxdWVzdBIsCgZoZWFkZXIYASABKAsyHC5mYWlybGVhZC52MS5Xcml0ZVRyZWVIZWFkZXISJwoHZW50cmllcxgCIAMoCzIWLmZhaXJsZWFkLnYxLlRyZWVFbnRyeRIuCgxmaWxlX3RyYWlsZXIYAyABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlchIuCgx0cmVlX3RyYWlsZXIYBCABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIVCgdjb250ZW50GAUgASgMQgSwuxgBIq8BCg9Xcml0ZVRyZWVIZWFkZXISEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSNAoMcHJlY29uZGl0aW9uGAMgASgOMh4uZmFpcmxlYWQudjEuV3JpdGVQcmVjb25kaXRpb24SDgoGc3RyaWN0GAQgASgIEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKa2VlcF9lcXVhbBgHIAEoCCKnAQoWRmlsZXNXcml0ZVRyZWVSZXNwb25zZRIoCgZzdG9yZWQYASABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIrCghwcm9ibGVtcxgCIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRIjCgZzb3VyY2UYAyABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USEQoJdW5jaGFuZ2VkGAQgASgEIl4KFEZpbGVzTWFuaWZlc3RSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhQKDGtub3duX2RpZ2VzdBgDIAEoCRIPCgdzaGFsbG93GAQgASgIIuABChVGaWxlc01hbmlmZXN0UmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEg4KBmRpZ2VzdBgCIAEoCRIRCgl1bmNoYW5nZWQYAyABKAgSIwoHZW50cmllcxgEIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAUgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEi0KB3RyYWlsZXIYBiABKAsyHC5mYWlybGVhZC52MS5NYW5pZmVzdFRyYWlsZXIikAEKD01hbmlmZXN0VHJhaWxlchINCgVmaWxlcxgBIAEoBBIPCgdmb2xkZXJzGAIgASgEEg0KBWxpbmtzGAMgASgEEhIKCnNpemVfYnl0ZXMYBCABKAQSDgoGZmFpbGVkGAUgASgEEhQKDGhhc2hlZF9maWxlcxgGIAEoBBIUCgxoYXNoZWRfYnl0ZXMYByABKAQqfgoJRW50cnlLaW5kEhoKFkVOVFJZX0tJTkRfVU5TUEVDSUZJRUQQABITCg9FTlRSWV9LSU5EX0ZJTEUQARIVChFFTlRSWV9LSU5EX0ZPTERFUhACEhMKD0VOVFJZX0tJTkRfTElOSxADEhQKEEVOVFJZX0tJTkRfT1RIRVIQBCqQAQoRV3JpdGVQcmVjb25kaXRpb24SIgoeV1JJVEVfUFJFQ09ORElUSU9OX1VOU1BFQ0lGSUVEEAASHQoZV1JJVEVfUFJFQ09ORElUSU9OX0FCU0VOVBABEhwKGFdSSVRFX1BSRUNPTkRJVElPTl9NQVRDSBACEhoKFldSSVRFX1BSRUNPTkRJVElPTl9BTlkQAzK3BwoFRmlsZXMSYAoLTGlzdEV4cG9ydHMSJC5mYWlybGVhZC52MS5GaWxlc0xpc3RFeHBvcnRzUmVxdWVzdBolLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXNwb25zZSIEqLsYARJLCgRTdGF0Eh0uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzU3RhdFJlc3BvbnNlIgSouxgBEksKBExpc3QSHS5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVzcG9uc2UiBKi7GAESTQoEUmVhZBIdLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXNwb25zZSIEqLsYATABElAKBVdyaXRlEh4uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlcXVlc3QaHy5mYWlybGVhZC52MS5GaWxlc1dyaXRlUmVzcG9uc2UiBKi7GAMoARJRCgZSZW1vdmUSHy5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlcXVlc3QaIC5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlc3BvbnNlIgSouxgDEksKBE1vdmUSHS5mYWlybGVhZC52MS5GaWxlc01vdmVSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVzcG9uc2UiBKi7GAMSXQoKTWFrZUZvbGRlchIjLmZhaXJsZWFkLnYxLkZpbGVzTWFrZUZvbGRlclJlcXVlc3QaJC5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXNwb25zZSIEqLsYAxJZCghSZWFkVHJlZRIhLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNSZWFkVHJlZVJlc3BvbnNlIgSouxgBMAESXAoJV3JpdGVUcmVlEiIuZmFpcmxlYWQudjEuRmlsZXNXcml0ZVRyZWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuRmlsZXNXcml0ZVRyZWVSZXNwb25zZSIEqLsYAygBElkKCE1hbmlmZXN0EiEuZmFpcmxlYWQudjEuRmlsZXNNYW5pZmVzdFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc01hbmlmZXN0UmVzcG9uc2UiBKi7GAEwAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * An entry of a workspace.
@@ -1244,6 +1244,169 @@ export const FilesWriteTreeResponseSchema: GenMessage<FilesWriteTreeResponse> = 
   messageDesc(file_fairlead_v1_files, 29);
 
 /**
+ * Which folder.
+ *
+ * @generated from message fairlead.v1.FilesManifestRequest
+ */
+export type FilesManifestRequest = Message<"fairlead.v1.FilesManifestRequest"> & {
+  /**
+   * The workspace. (At a gateway: `NODE:/NAME`.)
+   *
+   * @generated from field: string workspace = 1;
+   */
+  workspace: string;
+
+  /**
+   * The folder; empty for the root.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * The digest that the folder had: while it still has it, one message says so and no entry is sent. Empty for none.
+   *
+   * @generated from field: string known_digest = 3;
+   */
+  knownDigest: string;
+
+  /**
+   * Only the folder's own entries: those of its folders whose digest differs are then asked for one by one.
+   *
+   * @generated from field: bool shallow = 4;
+   */
+  shallow: boolean;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesManifestRequest.
+ * Use `create(FilesManifestRequestSchema)` to create a new message.
+ */
+export const FilesManifestRequestSchema: GenMessage<FilesManifestRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 30);
+
+/**
+ * A part of a manifest.
+ *
+ * @generated from message fairlead.v1.FilesManifestResponse
+ */
+export type FilesManifestResponse = Message<"fairlead.v1.FilesManifestResponse"> & {
+  /**
+   * First message only: where the manifest comes from.
+   *
+   * @generated from field: fairlead.v1.Source source = 1;
+   */
+  source?: Source | undefined;
+
+  /**
+   * First message only: the digest of all that is in the folder. It covers name, kind, permission bits and content of
+   * every entry below, and no times.
+   *
+   * @generated from field: string digest = 2;
+   */
+  digest: string;
+
+  /**
+   * First message only: the folder has the digest that was known.
+   *
+   * @generated from field: bool unchanged = 3;
+   */
+  unchanged: boolean;
+
+  /**
+   * Entries, in order of their paths' UTF-8 bytes; the paths are relative to the folder. A file's digest is that of its
+   * content, a folder's that of all that is in it.
+   *
+   * @generated from field: repeated fairlead.v1.Entry entries = 4;
+   */
+  entries: Entry[];
+
+  /**
+   * What is there and could not be read. It is part of the digest too.
+   *
+   * @generated from field: repeated fairlead.v1.EntryProblem problems = 5;
+   */
+  problems: EntryProblem[];
+
+  /**
+   * Last message only.
+   *
+   * @generated from field: fairlead.v1.ManifestTrailer trailer = 6;
+   */
+  trailer?: ManifestTrailer | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesManifestResponse.
+ * Use `create(FilesManifestResponseSchema)` to create a new message.
+ */
+export const FilesManifestResponseSchema: GenMessage<FilesManifestResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 31);
+
+/**
+ * What a whole manifest was. Without it the manifest was cut off.
+ *
+ * @generated from message fairlead.v1.ManifestTrailer
+ */
+export type ManifestTrailer = Message<"fairlead.v1.ManifestTrailer"> & {
+  /**
+   * Regular files.
+   *
+   * @generated from field: uint64 files = 1;
+   */
+  files: bigint;
+
+  /**
+   * Folders.
+   *
+   * @generated from field: uint64 folders = 2;
+   */
+  folders: bigint;
+
+  /**
+   * Links.
+   *
+   * @generated from field: uint64 links = 3;
+   */
+  links: bigint;
+
+  /**
+   * Bytes of the files.
+   *
+   * @generated from field: uint64 size_bytes = 4;
+   */
+  sizeBytes: bigint;
+
+  /**
+   * What could not be read.
+   *
+   * @generated from field: uint64 failed = 5;
+   */
+  failed: bigint;
+
+  /**
+   * Files that the node had to read for this manifest: those that are new or changed since the one before.
+   *
+   * @generated from field: uint64 hashed_files = 6;
+   */
+  hashedFiles: bigint;
+
+  /**
+   * Bytes of them.
+   *
+   * @generated from field: uint64 hashed_bytes = 7;
+   */
+  hashedBytes: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.ManifestTrailer.
+ * Use `create(ManifestTrailerSchema)` to create a new message.
+ */
+export const ManifestTrailerSchema: GenMessage<ManifestTrailer> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 32);
+
+/**
  * What an entry is.
  *
  * @generated from enum fairlead.v1.EntryKind
@@ -1451,6 +1614,17 @@ export const Files: GenService<{
     methodKind: "client_streaming";
     input: typeof FilesWriteTreeRequestSchema;
     output: typeof FilesWriteTreeResponseSchema;
+  },
+  /**
+   * What a folder holds, with a digest of each file and of each folder's whole content, for a comparison: what the disk
+   * says now, while only what changed since the last manifest is read.
+   *
+   * @generated from rpc fairlead.v1.Files.Manifest
+   */
+  manifest: {
+    methodKind: "server_streaming";
+    input: typeof FilesManifestRequestSchema;
+    output: typeof FilesManifestResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_fairlead_v1_files, 0);

@@ -1,0 +1,80 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  EntryKind,
+  type Entry,
+  type EntryProblem,
+  type FilesManifestRequest,
+  type FilesManifestResponseSchema,
+  type ManifestTrailer,
+  ManifestTrailerSchema,
+} from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { CallContext } from "../../shared/rpc/service.ts";
+import type { FilesFaceOptions } from "./face.ts";
+import { below } from "./pass-reads.ts";
+import { callOptions, findTarget, toSource, type Target } from "./target.ts";
+
+/** Passes a manifest on, without the entries that the gateway's policy denies: they are as if they were not there. */
+export async function* passManifest(
+  options: FilesFaceOptions,
+  request: FilesManifestRequest,
+  context: CallContext,
+): AsyncIterable<MessageInitShape<typeof FilesManifestResponseSchema>> {
+  const target = await findTarget(options, { ...request, verb: "read" }, context);
+  const { knownDigest, shallow } = request;
+  const parts = target.handle.files.manifest(
+    { path: target.path, knownDigest, shallow },
+    callOptions(context),
+  );
+  let filter = new ManifestFilter(target, target.path);
+  for await (const part of parts) {
+    const source = part.source ? { source: toSource(target, part.source) } : {};
+    if (source.source) {
+      await target.judge(source.source.canonicalPath);
+      filter = new ManifestFilter(target, source.source.canonicalPath);
+    }
+    const entries = await filter.entries(part.entries);
+    const problems = await filter.problems(part.problems);
+    const trailer = part.trailer ? { trailer: filter.trailer(part.trailer) } : {};
+    yield { ...part, ...source, ...trailer, entries, problems };
+  }
+}
+
+/** Leaves out what is denied, and counts what is left. */
+class ManifestFilter {
+  readonly #target: Target;
+  readonly #root: string;
+  readonly #left: ManifestTrailer = create(ManifestTrailerSchema);
+
+  constructor(target: Target, root: string) {
+    this.#target = target;
+    this.#root = root;
+  }
+
+  async entries(entries: readonly Entry[]): Promise<Entry[]> {
+    const passed = await this.#pass(entries);
+    for (const { kind, sizeBytes } of passed) {
+      if (kind === EntryKind.FOLDER) this.#left.folders += 1n;
+      else if (kind === EntryKind.LINK) this.#left.links += 1n;
+      else this.#left.files += 1n;
+      this.#left.sizeBytes += sizeBytes;
+    }
+    return passed;
+  }
+
+  async problems(problems: readonly EntryProblem[]): Promise<EntryProblem[]> {
+    const passed = await this.#pass(problems);
+    this.#left.failed += BigInt(passed.length);
+    return passed;
+  }
+
+  trailer({ hashedFiles, hashedBytes }: ManifestTrailer): ManifestTrailer {
+    return { ...this.#left, hashedFiles, hashedBytes };
+  }
+
+  async #pass<T extends { readonly path: string }>(items: readonly T[]): Promise<T[]> {
+    const passed: T[] = [];
+    for (const item of items)
+      if (!(await this.#target.denial(below(this.#root, item.path)))) passed.push(item);
+    return passed;
+  }
+}

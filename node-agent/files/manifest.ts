@@ -1,0 +1,100 @@
+import { create } from "@bufbuild/protobuf";
+import { parseDigest } from "../../shared/content/digest.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+import {
+  EntryKind,
+  EntrySchema,
+  type Entry as WireEntry,
+  type FilesManifestRequest,
+  type FilesManifestResponse,
+  FilesManifestResponseSchema,
+  ManifestTrailerSchema,
+  SourceSchema,
+} from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { Workspace } from "../workspace/open-workspace.ts";
+import type { Manifest, ManifestItem, WorkspaceManifest } from "../workspace/workspace-manifest.ts";
+import { parseRequestPath, toWireProblem, toWireSource } from "./wire.ts";
+
+/** One message holds so many entries, and about so many bytes of paths. */
+const maxItems = 1000;
+const maxPathBytes = 256 * 1024;
+
+/** `Files.Manifest`. */
+export async function* readManifest(
+  { workspace, manifest }: { readonly workspace: Workspace; readonly manifest: WorkspaceManifest },
+  request: FilesManifestRequest,
+  signal: AbortSignal,
+): AsyncGenerator<FilesManifestResponse, void> {
+  const path = parseRequestPath(request.path);
+  const { shallow: isShallow, knownDigest } = request;
+  const known = knownDigest === "" ? "" : parseDigest(knownDigest, "knownDigest");
+  const found = await manifest.read({ path, known, isShallow, signal });
+  const { canonicalPath, digest } = found;
+  const first = create(FilesManifestResponseSchema, { digest, unchanged: digest === known });
+  const source = { workspace: workspace.settings.name, requestedPath: path, canonicalPath };
+  first.source = create(SourceSchema, toWireSource(source));
+  const tally = createTally(found);
+  let message = first;
+  let pathBytes = 0;
+  for (const item of found.items) {
+    tally.add(item);
+    const { state } = item;
+    if (state instanceof Fault) message.problems.push(toWireProblem({ path: item.path, fault: state }));
+    else message.entries.push(toWire(item.path, state));
+    pathBytes += item.path.length * 3;
+    const count = message.entries.length + message.problems.length;
+    if (count < maxItems && pathBytes < maxPathBytes) continue;
+    signal.throwIfAborted();
+    // The permission may have been taken back since the message before.
+    workspace.root.recheck("read", canonicalPath);
+    yield message;
+    message = create(FilesManifestResponseSchema);
+    pathBytes = 0;
+  }
+  message.trailer = create(ManifestTrailerSchema, tally.counts);
+  yield message;
+}
+
+interface Tally {
+  add(item: ManifestItem): void;
+  readonly counts: Record<"files" | "folders" | "links" | "sizeBytes" | "failed", bigint> & {
+    readonly hashedFiles: bigint;
+    readonly hashedBytes: bigint;
+  };
+}
+
+function createTally({ hashed }: Manifest): Tally {
+  const counts = {
+    files: 0n,
+    folders: 0n,
+    links: 0n,
+    sizeBytes: 0n,
+    failed: 0n,
+    hashedFiles: BigInt(hashed.files),
+    hashedBytes: BigInt(hashed.bytes),
+  };
+  const add = ({ state }: ManifestItem): void => {
+    if (state instanceof Fault) counts.failed += 1n;
+    else if (state.kind === "folder") counts.folders += 1n;
+    else if (state.kind === "link") counts.links += 1n;
+    else {
+      counts.files += 1n;
+      counts.sizeBytes += BigInt(state.sizeBytes);
+    }
+  };
+  return { add, counts };
+}
+
+const wireKinds = { file: EntryKind.FILE, folder: EntryKind.FOLDER, link: EntryKind.LINK } as const;
+
+function toWire(path: string, state: Exclude<ManifestItem["state"], Fault>): WireEntry {
+  return create(EntrySchema, {
+    path,
+    kind: wireKinds[state.kind],
+    sizeBytes: state.kind === "file" ? BigInt(state.sizeBytes) : 0n,
+    mode: state.mode,
+    modifiedNs: state.mtimeNs,
+    linkTarget: state.kind === "link" ? state.target : "",
+    digest: state.kind === "link" ? "" : (state.digest ?? ""),
+  });
+}

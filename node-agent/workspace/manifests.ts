@@ -1,0 +1,90 @@
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { makePrivateFolder } from "../../shared/identity/private-files.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
+import { Scope } from "../../shared/lifetime/scope.ts";
+import type { Log } from "../../shared/log/log.ts";
+import type { Workspace } from "./open-workspace.ts";
+import { WorkspaceManifest } from "./workspace-manifest.ts";
+
+/** What the manifests of this machine stand on. */
+export interface ManifestsOptions {
+  /** The folder that they are kept in. */
+  readonly dir: string;
+  /** The exports' names: what was kept of others is removed at the start. */
+  readonly names: readonly string[];
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The manifest of each workspace, made when it is first asked for. */
+export interface Manifests extends AsyncDisposable {
+  /** That of `workspace`; another registration of the same name has another. */
+  of(workspace: Workspace): WorkspaceManifest;
+}
+
+/** How long one that nobody asks for stays in memory, in milliseconds. */
+const idleMs = 600_000;
+const lookEveryMs = 60_000;
+const suffix = ".manifest";
+
+/** Readies the folder; the caller disposes the manifests, after which all of them are on the disk. */
+export async function startManifests(options: ManifestsOptions): Promise<Manifests> {
+  await makePrivateFolder(options.dir);
+  const wanted = new Set(options.names.map((name) => name + suffix));
+  for (const file of await readdir(options.dir)) {
+    if (!wanted.has(file)) await rm(join(options.dir, file), { recursive: true, force: true });
+  }
+  return new ManifestRegistry(options);
+}
+
+interface Held {
+  readonly workspace: Workspace;
+  readonly manifest: WorkspaceManifest;
+}
+
+class ManifestRegistry implements Manifests {
+  readonly #options: ManifestsOptions;
+  readonly #scope = new Scope("manifests");
+  readonly #held = new Map<string, Held>();
+  readonly #ending = new Set<Promise<void>>();
+
+  constructor(options: ManifestsOptions) {
+    this.#options = options;
+    this.#scope.spawn("forget", (signal) => this.#forgetIdle(signal));
+  }
+
+  of(workspace: Workspace): WorkspaceManifest {
+    const { name } = workspace.settings;
+    const held = this.#held.get(name);
+    if (held?.workspace === workspace) return held.manifest;
+    if (held) this.#drop(name, held);
+    const { dir, clock, log } = this.#options;
+    const manifest = new WorkspaceManifest({ workspace, file: join(dir, name + suffix), clock, log });
+    this.#held.set(name, { workspace, manifest });
+    return manifest;
+  }
+
+  async #forgetIdle(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    for (;;) {
+      await clock.sleep(lookEveryMs, { signal });
+      for (const [name, held] of this.#held) {
+        const isIdle = clock.now() - held.manifest.usedAtMs >= idleMs;
+        if (isIdle || held.workspace.signal.aborted) this.#drop(name, held);
+      }
+    }
+  }
+
+  #drop(name: string, { manifest }: Held): void {
+    this.#held.delete(name);
+    const ended = manifest[Symbol.asyncDispose]().finally(() => void this.#ending.delete(ended));
+    this.#ending.add(ended);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#scope.end();
+    for (const [name, held] of this.#held) this.#drop(name, held);
+    await Promise.all(this.#ending);
+  }
+}
