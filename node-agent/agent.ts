@@ -13,6 +13,7 @@ import type { Environment } from "../shared/process/environment.ts";
 import { serve, type ServedService } from "../shared/rpc/service.ts";
 import type { NodeSettings } from "./config/node-settings.ts";
 import { createFiles } from "./files/files.ts";
+import { expireParts } from "./files/parts.ts";
 import type { Jobs } from "./jobs/jobs.ts";
 import { createPublicationBoard, type PublicationBoard } from "./link/publications.ts";
 import { startMemory } from "./memory/memory.ts";
@@ -133,6 +134,7 @@ async function startMachine(scope: Scope, { settings, deps, board }: MachinePart
     }),
   );
   const files = createFiles(exports, manifests);
+  scope.spawn("parts", (signal) => expireParts(exports, { clock: deps.clock, signal }));
   const jobs = await startAgentJobs(scope, { dir: settings.dir, exports, deps });
   const tools = joinTools({ exports, files, jobs, held, deps, board });
   const workers = await startWorkers(scope, { held, deps, board });

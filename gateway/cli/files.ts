@@ -1,18 +1,15 @@
-import { createDigester } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
-import { readToLimit } from "../../shared/flow/read-to-limit.ts";
 import {
   Files,
   type Entry,
   type EntryProblem,
   type FilesListResponse,
-  type FilesReadResponse,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
-import { maxDeadlineMs } from "../../shared/rpc/deadline.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
+import { catCommand } from "./files/cat.ts";
 import { changeCommands } from "./files/change.ts";
 import { getCommand } from "./files/get.ts";
 import { putCommand } from "./files/put.ts";
@@ -76,18 +73,7 @@ export const commands: readonly CommandModule[] = [
       }));
     },
   },
-  {
-    words: "files cat",
-    summary: "a file's bytes, to standard output",
-    example: "fairlead files cat devbox:/app/log.txt --offset 1000 --length 500",
-    args: [path],
-    options: [
-      { flags: "--offset <n>", text: "first byte (default 0)" },
-      { flags: "--length <n>", text: "at most so many bytes (default all)" },
-    ],
-    callsNode: true,
-    run: cat,
-  },
+  catCommand,
   getCommand,
   putCommand,
   ...changeCommands,
@@ -141,55 +127,4 @@ function problemText(fault: EntryProblem["fault"]): string {
   if (!fault) return "no reason was given";
   const { message, code } = fromWireFault(fault);
   return `${message} (${code})`;
-}
-
-/** Largest content that is shown inside a JSON document, in bytes. */
-const maxJsonContentBytes = 4 * 1024 * 1024;
-
-async function cat(input: CommandInput, runtime: Runtime): Promise<void> {
-  const remote = parseRemote(input.argument("path"));
-  const range = { min: 0, max: Number.MAX_SAFE_INTEGER };
-  const offset = input.integer("offset", range) ?? 0;
-  const length = input.integer("length", range);
-  await using gateway = await openGateway(runtime);
-  const { workspace, path: file } = remote;
-  const request = { workspace, path: file, offset: BigInt(offset), length: BigInt(length ?? 0) };
-  const call = { ...gateway.call(), deadlineMs: runtime.deadlineMs ?? maxDeadlineMs };
-  // A length of nothing is nothing; on the wire it would mean all.
-  const chunks = length === 0 ? noChunks() : verified(gateway.client(Files).read(request, call));
-  if (!runtime.output.json) {
-    for await (const chunk of chunks) await runtime.output.bytes(chunk);
-    return;
-  }
-  const content = await readToLimit(chunks, maxJsonContentBytes);
-  const text = content.toString("utf8");
-  const isText = Buffer.from(text, "utf8").equals(content);
-  await runtime.output.result(
-    {
-      path: remote.shown,
-      offset,
-      sizeBytes: content.byteLength,
-      encoding: isText ? "utf8" : "base64",
-      content: isText ? text : content.toString("base64"),
-    },
-    () => [],
-  );
-}
-
-async function* noChunks(): AsyncGenerator<Uint8Array, void> {
-  // Nothing was asked for.
-}
-
-async function* verified(messages: AsyncIterable<FilesReadResponse>): AsyncGenerator<Uint8Array, void> {
-  const digester = createDigester();
-  for await (const { part } of messages) {
-    if (part.case === "chunk") {
-      digester.update(part.value);
-      yield part.value;
-    } else if (part.case === "trailer") {
-      if (part.value.digest === digester.digest()) return;
-      throw new Fault("INTEGRITY_FAILURE", "the bytes that arrived are not those that were sent");
-    }
-  }
-  throw new Fault("INTEGRITY_FAILURE", "the file was cut off before its end", { hint: "repeat the command" });
 }

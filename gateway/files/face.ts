@@ -35,6 +35,8 @@ export function createFilesFace(options: FilesFaceOptions): ServiceImplementatio
     remove: remove(options),
     move: move(options),
     makeFolder: makeFolder(options),
+    findPart: findPart(options),
+    dropPart: dropPart(options),
     read: (request, context) => passRead(options, request, context),
     readTree: (request, context) => passTree(options, request, context),
     manifest: (request, context) => passManifest(options, request, context),
@@ -117,6 +119,31 @@ function makeFolder(options: FilesFaceOptions): MethodImplementation<Methods["ma
   return async (request, context) => {
     const target = await findTarget(options, { ...request, verb: "mkdir" }, context);
     const answer = await target.handle.files.makeFolder(
+      { ...request, path: target.path },
+      callOptions(context),
+    );
+    return { ...answer, source: toSource(target, answer.source) };
+  };
+}
+
+function findPart(options: FilesFaceOptions): MethodImplementation<Methods["findPart"]> {
+  return async (request, context) => {
+    const target = await findTarget(options, { ...request, verb: "write" }, context);
+    const answer = await target.handle.files.findPart(
+      { ...request, path: target.path },
+      callOptions(context),
+    );
+    const source = toSource(target, answer.source);
+    await target.judge(source.canonicalPath);
+    return { ...answer, source };
+  };
+}
+
+function dropPart(options: FilesFaceOptions): MethodImplementation<Methods["dropPart"]> {
+  return async (request, context) => {
+    const target = await findTarget(options, { ...request, verb: "write" }, context);
+    await judgeBefore(target, target.path);
+    const answer = await target.handle.files.dropPart(
       { ...request, path: target.path },
       callOptions(context),
     );

@@ -48,6 +48,8 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
     remove: unary((client) => client.remove),
     move: unary((client) => client.move),
     makeFolder: unary((client) => client.makeFolder),
+    findPart: unary((client) => client.findPart),
+    dropPart: unary((client) => client.dropPart),
     read: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
         options.client().read({ ...request, workspace }, { ...more, signal }),

@@ -23,10 +23,10 @@ export async function* passRead(
   context: CallContext,
 ): AsyncIterable<MessageInitShape<typeof FilesReadResponseSchema>> {
   const target = await findTarget(options, { ...request, verb: "read" }, context);
-  const { offset, length, ifMatch } = request;
+  const { offset, length, ifMatch, resumeBytes, resumeDigest } = request;
   const isWhole = offset === 0n && length === 0n;
   const parts = target.handle.files.read(
-    { path: target.path, offset, length, ifMatch },
+    { path: target.path, offset, length, ifMatch, resumeBytes, resumeDigest },
     transferOptions(context, await measureRead(target, request)),
   );
   for await (const message of parts) {

@@ -162,10 +162,12 @@ type Settled =
 
 /** What becomes of a call whose link broke after it was dispatched. */
 async function settleAfterLoss(lost: Fault, loss: Loss): Promise<Settled> {
-  const { call, canRepeat } = loss;
+  const { call, canRepeat, attempt } = loss;
   const callClass = callClassOf(call.method);
   if (callClass === CallClass.AT_MOST_ONCE) return await settleOnce(loss);
   if (callClass !== CallClass.IDEMPOTENT || !canRepeat || !Number.isFinite(call.remainingMs)) throw lost;
+  // A large answer is not sent from its begin again: its caller goes on behind what it has.
+  if (call.bulk && attempt.delivered > 0) throw lost;
   // An agent that said goodbye may only be started anew.
   const limitMs = loss.lostLink.saidGoodbye ? restartMs : Number.POSITIVE_INFINITY;
   const link = await nextLink(loss, limitMs).catch(() => undefined);

@@ -6,6 +6,7 @@ import type { Manifests } from "../workspace/manifests.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { listFiles } from "./list-files.ts";
 import { readManifest } from "./manifest.ts";
+import { dropPart, findPart } from "./parts.ts";
 import { readFile } from "./read-file.ts";
 import { readTree, takeTreeHeader, writeTree } from "./trees.ts";
 import { parseRequestPath, toWireEntry, toWireSource } from "./wire.ts";
@@ -68,7 +69,7 @@ function compareMethods(exports: Exports, manifests: Pick<Manifests, "of">): Pic
 
 function changeMethods(
   exports: Exports,
-): Pick<FilesMethods, "write" | "writeTree" | "remove" | "move" | "makeFolder"> {
+): Pick<FilesMethods, "write" | "writeTree" | "remove" | "move" | "makeFolder" | "findPart" | "dropPart"> {
   return {
     write: async (requests, context) => {
       const stream = await takeHeader(requests);
@@ -79,6 +80,14 @@ function changeMethods(
       const stream = await takeTreeHeader(requests);
       const { workspace, signal } = await enter(exports, stream.header.workspace, context.signal);
       return writeTree(workspace, stream, signal);
+    },
+    findPart: async (request, context) => {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      return findPart(workspace, request, signal);
+    },
+    dropPart: async (request, context) => {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      return dropPart(workspace, request, signal);
     },
     remove: async (request, context) => {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { createDigester, parseDigest, type Digest } from "../../shared/content/digest.ts";
+import { createDigester, parseDigest, type Digest, type Digester } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { FilesReadRequest, FilesReadResponseSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { OpenFile } from "../../shared/root/root-handle.ts";
@@ -21,13 +21,18 @@ export async function* readFile(
   const path = parseRequestPath(request.path);
   const range = { offset: toCount(request.offset, "offset"), length: toCount(request.length, "length") };
   const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
+  const resume = parseResume(request);
   await using file = await workspace.root.openFile(path);
   if (ifMatch !== undefined) await requireDigest(file, ifMatch, signal);
   const { canonicalPath } = file;
   const source = toWireSource({ workspace: workspace.settings.name, requestedPath: path, canonicalPath });
-  yield { part: { case: "header", value: { entry: toWireEntry(file.entry), source } } };
-  const digester = createDigester();
-  for await (const chunk of readChunks(file, range, signal)) {
+  const held = resume ? await digestHeld(file, resume, signal) : undefined;
+  const resumedBytes = held?.sizeBytes ?? 0;
+  const header = { entry: toWireEntry(file.entry), source, resumedBytes: BigInt(resumedBytes) };
+  yield { part: { case: "header", value: header } };
+  const digester = held ?? createDigester();
+  const rest = held ? { offset: resumedBytes, length: 0 } : range;
+  for await (const chunk of readChunks(file, rest, signal)) {
     // The permission may have been taken back since the chunk before.
     workspace.root.recheck("read", canonicalPath);
     digester.update(chunk);
@@ -36,6 +41,34 @@ export async function* readFile(
   if (file.hasChanged()) throw changedMeanwhile(path);
   const trailer = { sizeBytes: BigInt(digester.sizeBytes), digest: digester.digest() };
   yield { part: { case: "trailer", value: trailer } };
+}
+
+/** What the caller holds of the file's begin. */
+interface Held {
+  readonly sizeBytes: number;
+  readonly digest: Digest;
+}
+
+function parseResume(request: FilesReadRequest): Held | undefined {
+  if (request.resumeBytes === 0n) return undefined;
+  if (request.offset !== 0n || request.length !== 0n) {
+    throw new Fault("INVALID_ARGUMENT", "a read of a range cannot go on behind what is held", {
+      details: { field: "resumeBytes" },
+    });
+  }
+  return {
+    sizeBytes: toCount(request.resumeBytes, "resumeBytes"),
+    digest: parseDigest(request.resumeDigest, "resumeDigest"),
+  };
+}
+
+/** The digest so far of a file that begins with what the caller holds; undefined where it begins otherwise. */
+async function digestHeld(file: OpenFile, held: Held, signal: AbortSignal): Promise<Digester | undefined> {
+  if (file.entry.sizeBytes < held.sizeBytes) return undefined;
+  const digester = createDigester();
+  const range = { offset: 0, length: held.sizeBytes };
+  for await (const chunk of readChunks(file, range, signal)) digester.update(chunk);
+  return digester.sizeBytes === held.sizeBytes && digester.digest() === held.digest ? digester : undefined;
 }
 
 interface Range {

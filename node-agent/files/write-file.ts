@@ -1,5 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { type Digest, isDigest, parseDigest } from "../../shared/content/digest.ts";
+import { type Digest, digestOf, digestToBytes, isDigest, parseDigest } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
   type FileTrailer,
@@ -8,6 +8,8 @@ import {
   type WriteHeader,
   WritePrecondition,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
+import type { StagePart } from "../../shared/root/part.ts";
 import type { Precondition, StagedFile } from "../../shared/root/root-handle.ts";
 import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
@@ -43,13 +45,16 @@ export async function writeFile(
     const precondition = toPrecondition(header.precondition, header.ifMatch, header.orAbsent);
     const announcedBytes = toCount(header.sizeBytes, "sizeBytes");
     requireSize(workspace, path, announcedBytes);
+    const part = toStagePart(header);
     await using staged = await workspace.root.stageWrite(path, {
       precondition,
       announcedBytes,
+      ...(part ? { part } : {}),
       createParents: !header.refuseMissingParents,
       ...(header.mode === 0 ? {} : { mode: header.mode }),
       ...(header.modifiedNs === 0n ? {} : { mtimeNs: header.modifiedNs }),
     });
+    requireResumed(staged, part, path);
     const trailer = await receive({ staged, rest, path, announcedBytes, signal });
     const expected = { sizeBytes: announcedBytes, digest: requireDigest(trailer, announcedBytes, path) };
     const receipt = await staged.commit({ precondition, expected, signal });
@@ -82,6 +87,37 @@ export function toPrecondition(word: WritePrecondition, ifMatch: string, orAbsen
   }
 }
 
+const maxPartKeyLength = 200;
+
+/** The key of a part: what the caller calls it, for this file. */
+export function toPartKey(path: WorkspacePath, partKey: string): string {
+  if (partKey !== "" && partKey.length <= maxPartKeyLength) {
+    return digestToBytes(digestOf(`${partKey}\0${path}`))
+      .toString("hex")
+      .slice(0, 32);
+  }
+  throw new Fault("INVALID_ARGUMENT", `a part has a key of 1 to ${maxPartKeyLength} characters`, {
+    details: { field: "partKey" },
+  });
+}
+
+function toStagePart(header: WriteHeader): StagePart | undefined {
+  if (header.partKey === "") return undefined;
+  const key = toPartKey(parseRequestPath(header.path), header.partKey);
+  if (header.resumeBytes === 0n) return { key };
+  const sizeBytes = toCount(header.resumeBytes, "resumeBytes");
+  return { key, resume: { sizeBytes, digest: parseDigest(header.resumeDigest, "resumeDigest") } };
+}
+
+/** The caller sends only what follows: a part that is gone, or is another one by now, cannot be gone on with. */
+function requireResumed(staged: StagedFile, part: StagePart | undefined, path: string): void {
+  if (staged.sizeBytes === (part?.resume?.sizeBytes ?? 0)) return;
+  throw new Fault("CONFLICT", `what was kept of ${path} is not there any more`, {
+    details: { path, reason: "part_changed", publication: "unattempted" },
+    hint: "send all of it",
+  });
+}
+
 function requireSize(workspace: Workspace, path: string, actual: number): void {
   const limit = workspace.settings.maxFileBytes;
   if (limit === undefined || actual <= limit) return;
@@ -100,8 +136,11 @@ interface Receiving {
 
 async function receive({ staged, rest, path, announcedBytes, signal }: Receiving): Promise<FileTrailer> {
   for (;;) {
+    // Cut off while it waits, it may go on later from what is here; at any other end nothing is left of it.
+    staged.keep(true);
     const next = await rest.next();
     signal.throwIfAborted();
+    staged.keep(false);
     if (next.done === true)
       throw damaged(`${path} was cut off before its end`, announcedBytes, staged.sizeBytes);
     const { part } = next.value;

@@ -1,5 +1,6 @@
 import { isFault } from "../../shared/fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import type { FoundPart } from "../../shared/root/part.ts";
 import type {
   BatchOutcome,
   BatchPublishOptions,
@@ -19,6 +20,7 @@ import type {
   OpenFileOptions,
   OpenFolder,
   OperationOptions,
+  PartOptions,
   RemoveOptions,
   RootHandle,
   SmallFile,
@@ -106,6 +108,18 @@ class PolicedRoot implements GuardedRoot {
     const judged = this.#judged("write", path, options);
     const staged = await this.#root.stageWrite(path, { ...judged, ...this.#limit(options.maxBytes) });
     return new GuardedStage(staged, (commit) => this.#judged("write", path, commit));
+  }
+
+  async findPart(path: WorkspacePath, options: PartOptions): Promise<FoundPart | undefined> {
+    return this.#root.findPart(path, this.#judged("write", path, options));
+  }
+
+  async dropPart(path: WorkspacePath, options: PartOptions): Promise<void> {
+    await this.#root.dropPart(path, this.#judged("write", path, options));
+  }
+
+  expireParts(beforeMs: number): number {
+    return this.#root.expireParts(beforeMs);
   }
 
   batchWrite(): BatchWriter {
@@ -264,6 +278,10 @@ class GuardedStage implements StagedFile {
 
   async commit(options: CommitOptions): Promise<WriteReceipt> {
     return this.#staged.commit(this.#judged(options));
+  }
+
+  keep(isKept: boolean): void {
+    this.#staged.keep(isKept);
   }
 
   async discard(): Promise<void> {

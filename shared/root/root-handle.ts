@@ -1,6 +1,7 @@
 import type { Digest } from "../content/digest.ts";
 import type { Fault } from "../fault/fault.ts";
 import type { WorkspacePath } from "../names/workspace-path.ts";
+import type { FoundPart, StagePart } from "./part.ts";
 
 /** What an entry is. A device, socket or FIFO is `other`. */
 export type EntryKind = "file" | "folder" | "link" | "other";
@@ -154,6 +155,15 @@ export interface StageOptions extends OperationOptions {
   readonly maxBytes?: number;
   /** Bytes that will come: `DISK_FULL` at once when they have no room. */
   readonly announcedBytes?: number;
+  /** Names the part of it that may be kept. */
+  readonly part?: StagePart;
+}
+
+/** What `findPart` and `dropPart` take. */
+export interface PartOptions extends OperationOptions {
+  /** As `StagePart` has it. */
+  readonly key: string;
+  readonly signal?: AbortSignal;
 }
 
 /** What `commit` takes. */
@@ -194,6 +204,8 @@ export interface StagedFile extends AsyncDisposable {
   digest(): Digest;
   /** Syncs, compares and publishes. Once only. */
   commit(options: CommitOptions): Promise<WriteReceipt>;
+  /** Whether what there is of it is kept under its part's key when it is discarded; not by default. */
+  keep(isKept: boolean): void;
   /** Leaves target and folders as they were; harmless after `commit`. */
   discard(): Promise<void>;
 }
@@ -345,6 +357,12 @@ export interface RootHandle extends AsyncDisposable {
   /** All bytes of a file that is at most `maxBytes` long, read at once. */
   readSmall(path: WorkspacePath, options: OpenFileOptions & { readonly maxBytes: number }): SmallFile;
   stageWrite(path: WorkspacePath, options?: StageOptions): Promise<StagedFile>;
+  /** What is kept of a write to `path` under a key; undefined when nothing is. */
+  findPart(path: WorkspacePath, options: PartOptions): Promise<FoundPart | undefined>;
+  /** Takes away what is kept under a key, also what a running stage would keep. */
+  dropPart(path: WorkspacePath, options: PartOptions): Promise<void>;
+  /** Removes parts that were last written before a time, in milliseconds since 1970; gives their number. */
+  expireParts(beforeMs: number): number;
   /** For many small files at once. The caller disposes the writer. */
   batchWrite(options?: BatchWriteOptions): BatchWriter;
   /** Gives the number of entries removed. */

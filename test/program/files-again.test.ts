@@ -133,7 +133,7 @@ test("a get into a folder never takes the place of another source's file", patie
 });
 
 test(
-  "what a killed get left is taken away by the next one into that folder, a living one's stays",
+  "a tree that a killed get left is taken away by the next one into that folder, a file's part is kept to go on with",
   patience,
   async () => {
     await using here = await makeTempFolder();
@@ -164,10 +164,18 @@ test(
     for (const program of [tree, file]) await program.kill("SIGKILL");
     await writeFile(here.join(".fairlead-part-mine"), "another's name");
     expect((await pair.files(["get", "devbox:/app/killed/small", here.join("small")])).exitCode).toBe(0);
-    expect(await parts()).toEqual([its, ".fairlead-part-mine"].toSorted());
+    const kept: unknown = expect.stringMatching(/^\.fairlead-stage-kept-/);
+    expect(await parts()).toEqual([...[its, ".fairlead-part-mine"].toSorted(), kept]);
     process.kill(alive.pid, "SIGCONT");
     expect((await alive.ended).exitCode).toBe(0);
-    expect((await readdir(here.path)).toSorted()).toEqual([".fairlead-part-mine", "alive", "small"]);
+    const again = ["get", "devbox:/app/killed/a/large", here.join("gone-file"), "--json"];
+    expect((await pair.files(again)).exitCode).toBe(0);
+    expect((await readdir(here.path)).toSorted()).toEqual([
+      ".fairlead-part-mine",
+      "alive",
+      "gone-file",
+      "small",
+    ]);
   },
 );
 

@@ -120,4 +120,16 @@ export const files = [
     id: "files.manifest-across-restart",
     says: "After a restart of the node agent an unchanged tree of 5,000 files is served from the manifest with no content read again, while an edit that keeps size and restores the modification time, and an edit in the same clock tick as the last hashing, give a new digest.",
   },
+  {
+    id: "files.resume-after-restart",
+    says: "After the command, the gateway or the node agent was killed at 40 % of a transfer, the same command sends at most 70 % of the bytes and ends with the source's digest.",
+  },
+  {
+    id: "files.resume-checks-source",
+    says: "When the source changed, or a byte of the kept part was altered, between cut and resume, the result has the digest of the source as it is now, never a mixture.",
+  },
+  {
+    id: "files.cancel-leaves-nothing",
+    says: "A transfer cancelled at 30 % leaves nothing under the target's name, no staged file and no open handle on the node after 1 s, and Ctrl-C exits 130; a part whose owner never returns is removed after 24 h.",
+  },
 ] as const;

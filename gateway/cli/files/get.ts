@@ -1,4 +1,4 @@
-import { createDigester, parseDigest, type Digest } from "../../../shared/content/digest.ts";
+import { createDigester, type Digest } from "../../../shared/content/digest.ts";
 import { Fault, isFault } from "../../../shared/fault/fault.ts";
 import { EntryKind, type Entry, type Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { joinPath, parentPath, parseWorkspacePath, rootPath } from "../../../shared/names/workspace-path.ts";
@@ -10,7 +10,9 @@ import type { Runtime } from "../../../shared/terminal/runtime.ts";
 import { storeTree, type StoredTree, type StoreTreeOptions } from "../../../shared/tree/store-tree.ts";
 import { chunkBytes, type TreePart } from "../../../shared/tree/tree-part.ts";
 import { parseCondition, requireTreeCondition, type Condition } from "./condition.ts";
+import { fetchFile } from "./fetch-file.ts";
 import { openFileTarget, openTreeTarget, type LocalPlace, type LocalTarget } from "./local-place.ts";
+import { partKeyOf } from "./part-key.ts";
 import { openParts } from "./read-parts.ts";
 import { parseRemote, type Remote } from "./remote.ts";
 import { runTransfer, type Transfer, type TransferCounts } from "./transfer.ts";
@@ -78,24 +80,25 @@ async function getFile(job: GetJob): Promise<GetResult> {
   await using place = await openFileTarget(local, remote.name);
   const decided = await decideTarget(job, place);
   if (decided.kind === "unchanged") return { ...decided.result, from: remote.shown, to: place.shown };
-  await using parts = openParts(transfer.files.read({ workspace, path }, transfer.call));
-  const header = await parts.header();
-  const { entry } = header;
-  const kept = entry ? { mode: entry.mode & 0o777, mtimeNs: entry.modifiedNs } : {};
   const { precondition } = decided;
-  await using stage = await place.root.stageWrite(place.path, { ...kept, precondition });
-  const trailer = await parts.fill(stage, transfer.onBytes);
-  const receipt = await stage.commit({
-    precondition,
-    expected: { sizeBytes: Number(trailer.sizeBytes), digest: parseDigest(trailer.digest) },
-    signal: transfer.signal,
-  });
+  const partKey = partKeyOf(remote.shown, place.path);
+  const { receipt, source } = await transfer.goOn(workspace, () =>
+    fetchFile(transfer, {
+      workspace,
+      path,
+      place,
+      sizeBytes: Number(job.entry.sizeBytes),
+      precondition,
+      partKey,
+    }),
+  );
   await place.root.swept;
   return {
     ...fileCounts(receipt.sizeBytes, receipt.digest),
+    bytesReused: Math.max(0, receipt.sizeBytes - transfer.movedBytes),
     from: remote.shown,
     to: place.shown,
-    source: header.source,
+    source,
   };
 }
 
@@ -131,7 +134,8 @@ async function decideTarget(job: GetJob, place: LocalTarget): Promise<Decided> {
     const result = {
       ...fileCounts(standing.sizeBytes, standing.digest),
       unchanged: 1,
-      isReused: true,
+      filesReused: 1,
+      bytesReused: standing.sizeBytes,
       source,
     };
     if (source) return { kind: "unchanged", result };

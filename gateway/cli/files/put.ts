@@ -1,20 +1,14 @@
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { createDigester, isDigest } from "../../../shared/content/digest.ts";
-import { Fault, isFault } from "../../../shared/fault/fault.ts";
-import {
-  EntryKind,
-  FileTrailerSchema,
-  type FilesWriteRequestSchema,
-} from "../../../shared/gen/fairlead/v1/files_pb.ts";
-import type { OpenFile } from "../../../shared/root/root-handle.ts";
-import { createChunkPool } from "../../../shared/rpc/chunk-memory.ts";
+import { isDigest } from "../../../shared/content/digest.ts";
+import { isFault } from "../../../shared/fault/fault.ts";
+import { EntryKind } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { confirm } from "../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
-import { chunkBytes } from "../../../shared/tree/tree-part.ts";
-import { parseCondition, toWireCondition } from "./condition.ts";
+import { parseCondition } from "./condition.ts";
 import { localName, openSource } from "./local-place.ts";
+import { hereOf, partKeyOf } from "./part-key.ts";
 import { putTree, type PutJob, type PutResult } from "./put-tree.ts";
 import { parseRemote, remoteChild, type Remote } from "./remote.ts";
+import { storeFile } from "./store-file.ts";
 import { runTransfer } from "./transfer.ts";
 
 /** `files put`. */
@@ -80,10 +74,13 @@ async function chooseTarget({ transfer, source, remote }: PutJob): Promise<Remot
 }
 
 async function sendFile(job: PutJob): Promise<PutResult> {
-  const { transfer, source, remote } = job;
+  const { transfer, source, remote, condition } = job;
   await using file = await source.root.openFile(source.path);
-  transfer.onTotal(file.entry.sizeBytes);
-  const answer = await transfer.files.write(fileMessages(job, file), transfer.call);
+  const { sizeBytes } = file.entry;
+  transfer.onTotal(sizeBytes);
+  const { workspace, path } = remote;
+  const partKey = partKeyOf(hereOf(source.shown), remote.shown);
+  const answer = await storeFile(transfer, { workspace, path, file, condition, partKey });
   const digest = answer.entry?.digest ?? "";
   return {
     from: source.shown,
@@ -91,51 +88,11 @@ async function sendFile(job: PutJob): Promise<PutResult> {
     files: 1,
     folders: 0,
     links: 0,
-    bytes: file.entry.sizeBytes,
+    bytes: sizeBytes,
+    bytesReused: Math.max(0, sizeBytes - transfer.movedBytes),
     failed: [],
     failedCount: 0,
     ...(isDigest(digest) ? { digest } : {}),
     source: answer.source,
   };
-}
-
-async function* fileMessages(
-  { transfer, remote, condition }: PutJob,
-  file: OpenFile,
-): AsyncGenerator<MessageInitShape<typeof FilesWriteRequestSchema>, void> {
-  const { entry } = file;
-  yield {
-    part: {
-      case: "header",
-      value: {
-        workspace: remote.workspace,
-        path: remote.path,
-        ...toWireCondition(condition),
-        mode: entry.mode & 0o777,
-        modifiedNs: entry.mtimeNs,
-        sizeBytes: BigInt(entry.sizeBytes),
-      },
-    },
-  };
-  const digester = createDigester();
-  const pool = createChunkPool(chunkBytes);
-  for (;;) {
-    const buffer = pool.take();
-    const count = await file.read(buffer, digester.sizeBytes);
-    if (count === 0) break;
-    const value = pool.lend(buffer, count);
-    digester.update(value);
-    yield { part: { case: "chunk", value } };
-    transfer.onBytes(count);
-  }
-  if (file.hasChanged()) {
-    throw new Fault("INTEGRITY_FAILURE", `${entry.path} was changed while it was sent`, {
-      hint: "repeat the command",
-    });
-  }
-  const trailer = create(FileTrailerSchema, {
-    sizeBytes: BigInt(digester.sizeBytes),
-    digest: digester.digest(),
-  });
-  yield { part: { case: "trailer", value: trailer } };
 }

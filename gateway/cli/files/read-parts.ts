@@ -7,7 +7,7 @@ import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
 export interface Parts extends AsyncDisposable {
   /** The first message. */
   header(): Promise<FileHeader>;
-  /** Writes every chunk into the stage and gives the trailer. */
+  /** Writes every chunk into the stage and gives the trailer. Cut off while it waits, it leaves the stage to be kept. */
   fill(stage: StagedFile, onBytes: (bytes: number) => void): Promise<FileTrailer>;
 }
 
@@ -34,7 +34,9 @@ export function openParts(messages: AsyncIterable<ReadMessage>): Parts {
     },
     fill: async (stage, onBytes) => {
       for (;;) {
+        stage.keep(true);
         const part = await next();
+        stage.keep(false);
         if (part.case === "trailer") return part.value;
         if (part.case !== "chunk") throw new Fault("INTEGRITY_FAILURE", "the file came in an unknown form");
         const { byteLength } = part.value;

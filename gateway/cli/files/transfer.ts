@@ -1,6 +1,6 @@
 import type { Digest } from "../../../shared/content/digest.ts";
 import { Fault, toFaultJson, type JsonValue } from "../../../shared/fault/fault.ts";
-import { Files, type Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import type { Files, Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../../../shared/lifetime/clock.ts";
 import { Scope } from "../../../shared/lifetime/scope.ts";
 import { maxDeadlineMs } from "../../../shared/rpc/deadline.ts";
@@ -8,7 +8,7 @@ import type { CallOptions, Client } from "../../../shared/rpc/service.ts";
 import { startProgress } from "../../../shared/terminal/progress.ts";
 import type { Runtime } from "../../../shared/terminal/runtime.ts";
 import type { TreeProblem } from "../../../shared/tree/tree-part.ts";
-import { openGateway } from "../open-gateway.ts";
+import { goOn, openLine } from "./go-on.ts";
 import { sourceToJson } from "./remote.ts";
 
 /** A transfer in which no byte moves for so long has stalled, in milliseconds. */
@@ -17,16 +17,26 @@ export const stallMs = 60_000;
 /** Many entries mostly fail for one reason: so many different hints are shown. */
 const maxHints = 3;
 
-/** What `get` and `put` work with. */
+/** What `get`, `put` and `sync` work with. */
 export interface Transfer {
+  /** The node's files, over the connection there is now. */
   readonly files: Client<typeof Files>;
   /** For every call of the transfer: ends when it stalls, is interrupted, or its deadline passes. */
   readonly call: CallOptions;
   readonly signal: AbortSignal;
+  /** Whether a person ended it: then nothing is left of it. */
+  readonly isInterrupted: () => boolean;
   /** So many bytes moved. */
   readonly onBytes: (bytes: number) => void;
   /** How many there will be, once that is known. */
   readonly onTotal: (bytes: number) => void;
+  /** How many moved so far. */
+  readonly movedBytes: number;
+  /**
+   * Does `attempt`, and does it again when node or gateway was lost in the middle of it, once the workspace can be used
+   * again: what stalls for too long ends the transfer. Before the first byte a loss is reported at once.
+   */
+  goOn<T>(workspace: string, attempt: () => Promise<T>): Promise<T>;
 }
 
 /** What travelled. */
@@ -37,8 +47,10 @@ export interface TransferCounts {
   readonly bytes: number;
   /** Of the files: those that were there with this content already. */
   readonly unchanged?: number;
-  /** The content did not travel: what is there was found to be the same. */
-  readonly isReused?: boolean;
+  /** Of the files: those whose content did not travel. */
+  readonly filesReused?: number;
+  /** Of the bytes: those that did not travel. */
+  readonly bytesReused?: number;
   readonly failed: readonly TreeProblem[];
   /** All that failed, also those that are not named. */
   readonly failedCount: number;
@@ -70,19 +82,37 @@ async function transferOnce(
   label: string,
   work: (transfer: Transfer) => Promise<TransferCounts & TransferEnds>,
 ): Promise<TransferCounts & TransferEnds> {
-  await using gateway = await openGateway(runtime);
+  await using line = await openLine(runtime);
   await using progress = await startProgress(runtime.output, { label });
   await using guard = startStallGuard(runtime.clock, runtime.signal);
   const { signal } = guard;
+  const call = { signal, deadlineMs: runtime.deadlineMs ?? maxDeadlineMs };
+  let movedBytes = 0;
   return await work({
-    files: gateway.client(Files),
-    call: { signal, deadlineMs: runtime.deadlineMs ?? maxDeadlineMs },
+    get files() {
+      return line.files;
+    },
+    call,
     signal,
+    isInterrupted: () => runtime.signal.aborted,
     onBytes: (bytes) => {
+      movedBytes += bytes;
       guard.moved();
       progress.advance(bytes);
     },
     onTotal: (bytes) => progress.total(bytes),
+    get movedBytes() {
+      return movedBytes;
+    },
+    goOn: (workspace, attempt) =>
+      goOn(attempt, {
+        workspace,
+        line,
+        call,
+        clock: runtime.clock,
+        hasMoved: () => movedBytes > 0,
+        onLost: (fault) => runtime.output.note(`note: ${fault.message}; waiting for it`),
+      }),
   });
 }
 
@@ -124,10 +154,10 @@ async function printResult(
   const json = {
     from: result.from,
     to: result.to,
-    filesSent: result.isReused === true ? 0 : files,
-    bytesSent: result.isReused === true ? 0 : bytes,
-    filesReused: result.isReused === true ? files : 0,
-    bytesReused: result.isReused === true ? bytes : 0,
+    filesSent: files - (result.filesReused ?? 0),
+    bytesSent: bytes - (result.bytesReused ?? 0),
+    filesReused: result.filesReused ?? 0,
+    bytesReused: result.bytesReused ?? 0,
     files,
     folders,
     links,

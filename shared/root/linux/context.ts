@@ -11,11 +11,20 @@ import {
 import type { Entry, EntryKind, ResolveEvent, RootHooks } from "../root-handle.ts";
 import type { StageMarker } from "../staged-name.ts";
 import { type Descriptor, kindOf, openEntry, reopenFolder } from "./descriptor.ts";
+import type { KeptParts } from "./parts.ts";
 import type { PathLocks } from "./path-locks.ts";
 import type { Place, Start } from "./place.ts";
 
 /** Looks at one path before it counts as removed: each takes microseconds, and a replacement has to fall into it. */
 const maxLooks = 256;
+
+/** A stage that has not ended. */
+export interface RunningStage extends AsyncDisposable {
+  /** Under which a part of it may be kept. */
+  readonly partKey?: string | undefined;
+  /** Nothing of it is to be kept, whatever is said later. */
+  dropPart?(): void;
+}
 
 /** What all operations of one root share. */
 export interface RootContext {
@@ -25,7 +34,8 @@ export interface RootContext {
   readonly locks: PathLocks;
   readonly marker: StageMarker;
   /** Stages that are neither committed nor discarded. */
-  readonly stages: Set<AsyncDisposable>;
+  readonly stages: Set<RunningStage>;
+  readonly kept: KeptParts;
   /** Aborts when the root is closed. */
   readonly signal: AbortSignal;
 }

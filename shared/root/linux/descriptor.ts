@@ -22,7 +22,7 @@ export type EntryName = string | Buffer;
 
 // Linux's O_PATH, which Node's constants leave out: a descriptor that only names a thing and runs no device's open.
 const oPath = 0o10000000;
-const { O_NOFOLLOW, O_DIRECTORY, O_RDONLY, O_WRONLY, O_NONBLOCK, O_NOCTTY, O_CREAT, O_EXCL } = constants;
+const { O_NOFOLLOW, O_DIRECTORY, O_RDONLY, O_RDWR, O_NONBLOCK, O_NOCTTY, O_CREAT, O_EXCL } = constants;
 
 /** An open folder or file that only names it (`O_PATH`); closed with its scope. */
 export class Descriptor implements Disposable {
@@ -119,7 +119,7 @@ export function openForSync(folder: Descriptor): number {
 
 /** Makes the new file `name` and opens it for writing; EEXIST when there is anything. */
 export function createFile(folder: Descriptor, name: string): number {
-  return openSync(at(folder, name), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY, 0o600);
+  return openSync(at(folder, name), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY, 0o600);
 }
 
 /** State of the entry `name` itself; undefined when there is none. */

@@ -1,6 +1,7 @@
 import { type BigIntStats, readlinkSync, statfsSync, statSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import type { FoundPart } from "../part.ts";
 import { pathChanged, rootFault } from "../refusals.ts";
 import type {
   BatchWriteOptions,
@@ -16,6 +17,7 @@ import type {
   OpenFileOptions,
   OpenFolder,
   OperationOptions,
+  PartOptions,
   RemoveOptions,
   RootHandle,
   RootOptions,
@@ -33,10 +35,11 @@ import { setFolderTimes } from "./folder-times.ts";
 import { list, openFolder, stat } from "./list.ts";
 import { makeFolder, makeLink, move } from "./move.ts";
 import { openFile, readSmall } from "./open-file.ts";
+import { dropPart, findPart, KeptParts } from "./parts.ts";
 import { PathLocks } from "./path-locks.ts";
 import { readOwnMarker } from "./process-marker.ts";
 import { remove } from "./remove.ts";
-import { stageWrite } from "./stage-write.ts";
+import { startStage } from "./stage-write.ts";
 import { sweep } from "./sweep.ts";
 import { walk } from "./walk.ts";
 
@@ -144,7 +147,22 @@ class LinuxRoot implements RootHandle {
   }
 
   async stageWrite(path: WorkspacePath, options: StageOptions = {}): Promise<StagedFile> {
-    return stageWrite(this.#use(), path, options);
+    return startStage(this.#use(), path, options);
+  }
+
+  async findPart(path: WorkspacePath, options: PartOptions): Promise<FoundPart | undefined> {
+    // What a dead process left is kept under its key once the sweep has met it.
+    await this.swept;
+    return findPart(this.#use(), path, options);
+  }
+
+  async dropPart(path: WorkspacePath, options: PartOptions): Promise<void> {
+    dropPart(this.#use(), path, options);
+  }
+
+  expireParts(beforeMs: number): number {
+    const context = this.#use();
+    return context.kept.expire(context, beforeMs);
   }
 
   batchWrite(options: BatchWriteOptions = {}): BatchWriter {
@@ -222,6 +240,7 @@ function stand(top: Descriptor, options: RootOptions): Standing {
       return marker;
     },
     stages: new Set(),
+    kept: new KeptParts(),
     signal: closing.signal,
   };
   return { top, identity: { device: dev, inode: ino }, context, closing };

@@ -3,7 +3,7 @@ import { Fault } from "../../fault/fault.ts";
 import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { pathChanged, rootFault, rootRefused } from "../refusals.ts";
 import type { RemoveOptions } from "../root-handle.ts";
-import { isStagedName } from "../staged-name.ts";
+import { isKeptName, isStagedName } from "../staged-name.ts";
 import { announce, isSameContent, isSameThing, openPlace, type RootContext } from "./context.ts";
 import {
   at,
@@ -98,7 +98,10 @@ class Removal {
     const kind = kindOf(stats);
     const named = { name: requireName(place), kind, path: this.#path };
     if (kind !== "folder") return this.#removeEntry(place.folder, named);
-    if (this.#options.recursive !== true) return this.#removeEntry(place.folder, named);
+    if (this.#options.recursive !== true) {
+      removeKept(place.folder, named.name);
+      return this.#removeEntry(place.folder, named);
+    }
     this.#enter(first.folder, { name: named.name, path: this.#path, canonicalPath: place.canonicalPath });
   }
 
@@ -127,6 +130,7 @@ class Removal {
     folder: Descriptor,
     { name, kind, path }: NamedEntry & { readonly path: WorkspacePath },
   ): void {
+    if (typeof name === "string" && isKeptName(name)) return unlinkSync(at(folder, name));
     if (typeof name === "string" && isStagedName(name)) throw busy(path);
     this.#options.mayRemove?.(path, kind);
     if (kind === "folder") rmdirSync(at(folder, name));
@@ -141,6 +145,14 @@ class Removal {
       if (!isSameThing(now.folder.stat(), level.folder.stat())) throw pathChanged(level.path);
     }
   }
+}
+
+/** A folder that holds nothing but parts that are kept is an empty one, as listings say. */
+function removeKept(parent: Descriptor, name: string): void {
+  using folder = openFolder(parent, name);
+  const entries = readFolder(folder).map((entry) => entry.name);
+  const isEmpty = entries.every((entry) => typeof entry === "string" && isKeptName(entry));
+  if (isEmpty) for (const entry of entries) unlinkSync(at(folder, entry));
 }
 
 function requireName(place: Place): string {

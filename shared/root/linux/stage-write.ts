@@ -2,7 +2,6 @@ import {
   type BigIntStats,
   closeSync,
   fchmod,
-  fchownSync,
   fstatSync,
   fsync,
   futimes,
@@ -17,14 +16,17 @@ import { createDigester, type Digest } from "../../content/digest.ts";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { Fault, isFault } from "../../fault/fault.ts";
 import { systemClock } from "../../lifetime/clock.ts";
-import { baseName, parentPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import { baseName, parentPath, rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import type { ResumeFrom } from "../part.ts";
 import { alreadyExists, fileTooLarge, pathChanged, rootFault, rootRefused } from "../refusals.ts";
 import type { CommitOptions, StagedFile, StageOptions, WriteReceipt } from "../root-handle.ts";
-import { createStagedName } from "../staged-name.ts";
+import { createStagedName, keptNameOf } from "../staged-name.ts";
 import { announce, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
-import { at, createFile, openForSync, statEntry } from "./descriptor.ts";
+import { at, statEntry } from "./descriptor.ts";
 import { toSeconds } from "./file-times.ts";
+import { keepOwner, syncFolder } from "./on-disk.ts";
 import { prepareParent, type PreparedParent, removeMade } from "./parents.ts";
+import { expireEntry, keepStaged, openStaged, resumeStaged } from "./parts.ts";
 import { openFolderAt } from "./place.ts";
 import {
   conflict,
@@ -49,7 +51,24 @@ const passingErrnos = new Set(["EPERM", "EBUSY", "EACCES"]);
 const uncertainErrnos = new Set(["EIO", "ESTALE", "ETIMEDOUT"]);
 
 /** `RootHandle.stageWrite`. */
-export function stageWrite(context: RootContext, path: WorkspacePath, options: StageOptions): StagedFile {
+export async function startStage(
+  context: RootContext,
+  path: WorkspacePath,
+  options: StageOptions,
+): Promise<StagedFile> {
+  const staged = openStage(context, path, options);
+  const resume = options.part?.resume;
+  if (!resume) return staged;
+  try {
+    await staged.resume(resume);
+    return staged;
+  } catch (error) {
+    await staged.discard();
+    throw rootFault(error, path);
+  }
+}
+
+function openStage(context: RootContext, path: WorkspacePath, options: StageOptions): Stage {
   if (path === "") throw rootRefused("written");
   const parent = prepareParent(context, path, {
     createParents: options.createParents ?? true,
@@ -93,7 +112,10 @@ class Stage implements StagedFile {
   readonly #target: Target;
   readonly #parent: PreparedParent;
   readonly #options: StageOptions;
-  readonly #digester = createDigester();
+  readonly partKey: string | undefined;
+  #digester = createDigester();
+  #isKept = false;
+  #isDropped = false;
   readonly #stagedName: string;
   readonly #fd: number;
   /** The call that is running; a descriptor is never closed under it. */
@@ -108,8 +130,23 @@ class Stage implements StagedFile {
     this.#parent = parent;
     this.#options = options;
     this.canonicalPath = parent.canonicalPath;
-    this.#stagedName = createStagedName(context.marker);
-    this.#fd = createFile(parent.folder, this.#stagedName);
+    this.partKey = options.part?.key;
+    this.#stagedName = createStagedName(context.marker, this.partKey);
+    this.#fd = openStaged(parent.folder, this.#stagedName, options.part?.resume && this.partKey);
+  }
+
+  /** Goes on behind what was kept, where it begins as it should. */
+  async resume(from: ResumeFrom): Promise<void> {
+    this.#digester = (await resumeStaged(this.#fd, from, this.#context.signal)) ?? createDigester();
+  }
+
+  keep(isKept: boolean): void {
+    this.#isKept = isKept && !this.#isDropped;
+  }
+
+  dropPart(): void {
+    this.#isDropped = true;
+    this.#isKept = false;
   }
 
   get sizeBytes(): number {
@@ -156,6 +193,7 @@ class Stage implements StagedFile {
       return await work;
     } finally {
       this.#state = "open";
+      this.#isKept = false;
       await this.discard();
     }
   }
@@ -275,6 +313,7 @@ class Stage implements StagedFile {
 
   async #finish(replaced: boolean, digested: DigestedTarget | undefined): Promise<WriteReceipt> {
     const stats = fstatSync(this.#fd, { bigint: true });
+    if (this.partKey !== undefined) expireEntry(this.#parent.folder, keptNameOf(this.partKey), Infinity);
     try {
       await syncFolder(this.#parent);
     } catch (error) {
@@ -308,8 +347,19 @@ class Stage implements StagedFile {
   #unlinkStaged(): void {
     const staged = statEntry(this.#parent.folder, this.#stagedName);
     if (!staged || !isSameThing(staged, fstatSync(this.#fd, { bigint: true }))) return;
+    if (this.#keepPart()) return;
     unlinkSync(at(this.#parent.folder, this.#stagedName));
     removeMade(this.#context, this.#parent.made);
+  }
+
+  /** Whether it was kept; what is on the disk is then what was digested. */
+  #keepPart(): boolean {
+    if (!this.#isKept || this.partKey === undefined) return false;
+    if (this.sizeBytes === 0 || this.#failure !== undefined) return false;
+    const folder = parentPath(this.canonicalPath) ?? rootPath;
+    const part = { folder, key: this.partKey, at: this.#parent.folder, name: this.#stagedName };
+    keepStaged(this.#context, part);
+    return true;
   }
 
   #requireOpen(): void {
@@ -320,26 +370,6 @@ class Stage implements StagedFile {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.discard();
-  }
-}
-
-async function syncFolder(parent: PreparedParent): Promise<void> {
-  const fd = openForSync(parent.folder);
-  try {
-    await fsyncAsync(fd);
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** Keeps the owner of a replaced file where this process may give files away. */
-function keepOwner(fd: number, old: BigIntStats): void {
-  const own = fstatSync(fd, { bigint: true });
-  if (own.uid === old.uid && own.gid === old.gid) return;
-  try {
-    fchownSync(fd, Number(old.uid), Number(old.gid));
-  } catch (error) {
-    if (errnoOf(error) !== "EPERM") throw error;
   }
 }
 

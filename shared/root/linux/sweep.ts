@@ -1,7 +1,18 @@
-import { rmdirSync, unlinkSync } from "node:fs";
-import { readAsideName, readStagedName, type StageMarker } from "../staged-name.ts";
+import { renameSync, rmdirSync, unlinkSync } from "node:fs";
+import { appendPath, rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import {
+  isKeptName,
+  keptNameOf,
+  keyOfKept,
+  partLifeMs,
+  readAsideName,
+  readPartKey,
+  readStagedName,
+  type StageMarker,
+} from "../staged-name.ts";
 import type { RootContext } from "./context.ts";
 import { at, type Descriptor, openFolder, readFolder, reopenFolder, statEntry } from "./descriptor.ts";
+import { expireEntry, type KeptParts } from "./parts.ts";
 import { createPause, type Pause } from "./pause.ts";
 import { isGone } from "./process-marker.ts";
 
@@ -10,19 +21,23 @@ const foreignAfterMs = 24 * 60 * 60 * 1000;
 
 /**
  * Removes staged files, and trees filled aside, whose process is gone: everywhere below the root, or in its folder alone;
- * gives their number. Folders that cannot be read are left out. Runs in turns beside everything else and ends with the
- * root.
+ * gives their number. What somebody may go on with is kept for its time. Folders that cannot be read are left out. Runs in
+ * turns beside everything else and ends with the root.
  */
 export async function sweep(context: RootContext, where: "below" | "top"): Promise<number> {
   const pause = createPause(context.signal);
   using top = reopenFolder(context.start.top);
-  return await sweepFolder(top, { own: context.marker, pause, isDeep: where === "below" });
+  const sweeping = { own: context.marker, kept: context.kept, pause, isDeep: where === "below" };
+  return await sweepFolder(top, { ...sweeping, path: rootPath });
 }
 
 interface Sweeping {
   readonly own: StageMarker;
+  readonly kept: KeptParts;
   readonly pause: Pause;
   readonly isDeep: boolean;
+  /** The folder's path below the root. */
+  readonly path: WorkspacePath;
 }
 
 async function sweepFolder(folder: Descriptor, sweeping: Sweeping): Promise<number> {
@@ -36,11 +51,28 @@ async function sweepFolder(folder: Descriptor, sweeping: Sweeping): Promise<numb
       continue;
     }
     const marker = kind === "file" ? readStagedName(name) : undefined;
-    if (!marker || !isDead(folder, name, { marker, own })) continue;
-    tolerantly(() => unlinkSync(at(folder, name)));
-    removed += 1;
+    if (marker && isDead(folder, name, { marker, own })) removed += takeLeftover(folder, name, sweeping);
+    else if (isKeptName(name)) removed += knowPart(folder, name, sweeping);
   }
   return removed;
+}
+
+/** What a dead process wrote is kept where somebody may go on with it; gives what was removed. */
+function takeLeftover(folder: Descriptor, name: string, sweeping: Sweeping): number {
+  const key = readPartKey(name);
+  if (key === undefined) {
+    tolerantly(() => unlinkSync(at(folder, name)));
+    return 1;
+  }
+  tolerantly(() => renameSync(at(folder, name), at(folder, keptNameOf(key))));
+  return knowPart(folder, keptNameOf(key), sweeping);
+}
+
+function knowPart(folder: Descriptor, name: string, { kept, path }: Sweeping): number {
+  if (tolerantly(() => expireEntry(folder, name, Date.now() - partLifeMs)) === "removed") return 1;
+  const key = keyOfKept(name);
+  if (key !== undefined) kept.add(path, key);
+  return 0;
 }
 
 async function sweepChild(folder: Descriptor, name: string, sweeping: Sweeping): Promise<number> {
@@ -49,7 +81,8 @@ async function sweepChild(folder: Descriptor, name: string, sweeping: Sweeping):
   if (!isLeft && !sweeping.isDeep) return 0;
   using child = tolerantly(() => openFolder(folder, name));
   if (!child) return 0;
-  if (!isLeft) return await sweepFolder(child, sweeping);
+  const path = appendPath(sweeping.path, name as WorkspacePath);
+  if (!isLeft) return await sweepFolder(child, { ...sweeping, path });
   await empty(child, sweeping.pause);
   tolerantly(() => rmdirSync(at(folder, name)));
   return 1;

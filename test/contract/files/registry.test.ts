@@ -116,6 +116,8 @@ proves(
       remove: () => old.remove({ path: "a.txt" }),
       move: () => old.move({ from: "a.txt", to: "b.txt" }),
       makeFolder: () => old.makeFolder({ path: "d" }),
+      findPart: () => old.findPart({ path: "a.txt", partKey: "k" }),
+      dropPart: () => old.dropPart({ path: "a.txt", partKey: "k" }),
       readTree: () => drain(old.readTree({ path: "" })),
       writeTree: () => old.writeTree(noMessages()),
       manifest: () => drain(old.manifest({ path: "" })),

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/files.proto.
  */
 export const file_fairlead_v1_files: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIogBCgZFeHBvcnQSEQoJd29ya3NwYWNlGAEgASgJEhAKCHdyaXRhYmxlGAIgASgIEhMKC2NvbnRhaW5tZW50GAMgASgJEg0KBXN0YXRlGAQgASgJEhMKC2xlYXNlX2Vwb2NoGAUgASgEEhAKCHNpbmNlX21zGAYgASgDEg4KBnJlYXNvbhgHIAEoCSIZChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdCJAChhGaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2USJAoHZXhwb3J0cxgBIAMoCzITLmZhaXJsZWFkLnYxLkV4cG9ydCIzChBGaWxlc1N0YXRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJIlsKEUZpbGVzU3RhdFJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImUKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEg0KBWxpbWl0GAQgASgNEg4KBmN1cnNvchgFIAEoCSKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJlChBGaWxlc1JlYWRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBm9mZnNldBgDIAEoBBIOCgZsZW5ndGgYBCABKAQSEAoIaWZfbWF0Y2gYBSABKAkiigEKEUZpbGVzUmVhZFJlc3BvbnNlEikKBmhlYWRlchgBIAEoCzIXLmZhaXJsZWFkLnYxLkZpbGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQiVAoKRmlsZUhlYWRlchIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSIxCgtGaWxlVHJhaWxlchISCgpzaXplX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCSKLAQoRRmlsZXNXcml0ZVJlcXVlc3QSKgoGaGVhZGVyGAEgASgLMhguZmFpcmxlYWQudjEuV3JpdGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQi4AEKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCCKKAQoSRmlsZXNXcml0ZVJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhMKC3B1YmxpY2F0aW9uGAMgASgJEhcKD3JlcGxhY2VkX2RpZ2VzdBgEIAEoCSJaChJGaWxlc1JlbW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEhAKCGlmX21hdGNoGAQgASgJIksKE0ZpbGVzUmVtb3ZlUmVzcG9uc2USDwoHcmVtb3ZlZBgBIAEoBBIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiPwoQRmlsZXNNb3ZlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEZnJvbRgCIAEoCRIKCgJ0bxgDIAEoCSI4ChFGaWxlc01vdmVSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiSgoWRmlsZXNNYWtlRm9sZGVyUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIPCgdwYXJlbnRzGAMgASgIImEKF0ZpbGVzTWFrZUZvbGRlclJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIlgKFEZpbGVzUmVhZFRyZWVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBnN0cmljdBgDIAEoCBIPCgdleGNsdWRlGAQgAygJIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJWCglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgicAoLVHJlZVRyYWlsZXISDQoFZmlsZXMYASABKAQSDwoHZm9sZGVycxgCIAEoBBINCgVsaW5rcxgDIAEoBBISCgpzaXplX2J5dGVzGAQgASgEEg4KBmZhaWxlZBgFIAEoBBIOCgZkaWdlc3QYBiABKAki5QEKFUZpbGVzV3JpdGVUcmVlUmVxdWVzdBIsCgZoZWFkZXIYASABKAsyHC5mYWlybGVhZC52MS5Xcml0ZVRyZWVIZWFkZXISJwoHZW50cmllcxgCIAMoCzIWLmZhaXJsZWFkLnYxLlRyZWVFbnRyeRIuCgxmaWxlX3RyYWlsZXIYAyABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlchIuCgx0cmVlX3RyYWlsZXIYBCABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIVCgdjb250ZW50GAUgASgMQgSwuxgBIq8BCg9Xcml0ZVRyZWVIZWFkZXISEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSNAoMcHJlY29uZGl0aW9uGAMgASgOMh4uZmFpcmxlYWQudjEuV3JpdGVQcmVjb25kaXRpb24SDgoGc3RyaWN0GAQgASgIEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKa2VlcF9lcXVhbBgHIAEoCCKnAQoWRmlsZXNXcml0ZVRyZWVSZXNwb25zZRIoCgZzdG9yZWQYASABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIrCghwcm9ibGVtcxgCIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRIjCgZzb3VyY2UYAyABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USEQoJdW5jaGFuZ2VkGAQgASgEIl4KFEZpbGVzTWFuaWZlc3RSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhQKDGtub3duX2RpZ2VzdBgDIAEoCRIPCgdzaGFsbG93GAQgASgIIuABChVGaWxlc01hbmlmZXN0UmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEg4KBmRpZ2VzdBgCIAEoCRIRCgl1bmNoYW5nZWQYAyABKAgSIwoHZW50cmllcxgEIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAUgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEi0KB3RyYWlsZXIYBiABKAsyHC5mYWlybGVhZC52MS5NYW5pZmVzdFRyYWlsZXIikAEKD01hbmlmZXN0VHJhaWxlchINCgVmaWxlcxgBIAEoBBIPCgdmb2xkZXJzGAIgASgEEg0KBWxpbmtzGAMgASgEEhIKCnNpemVfYnl0ZXMYBCABKAQSDgoGZmFpbGVkGAUgASgEEhQKDGhhc2hlZF9maWxlcxgGIAEoBBIUCgxoYXNoZWRfYnl0ZXMYByABKAQqfgoJRW50cnlLaW5kEhoKFkVOVFJZX0tJTkRfVU5TUEVDSUZJRUQQABITCg9FTlRSWV9LSU5EX0ZJTEUQARIVChFFTlRSWV9LSU5EX0ZPTERFUhACEhMKD0VOVFJZX0tJTkRfTElOSxADEhQKEEVOVFJZX0tJTkRfT1RIRVIQBCqQAQoRV3JpdGVQcmVjb25kaXRpb24SIgoeV1JJVEVfUFJFQ09ORElUSU9OX1VOU1BFQ0lGSUVEEAASHQoZV1JJVEVfUFJFQ09ORElUSU9OX0FCU0VOVBABEhwKGFdSSVRFX1BSRUNPTkRJVElPTl9NQVRDSBACEhoKFldSSVRFX1BSRUNPTkRJVElPTl9BTlkQAzK3BwoFRmlsZXMSYAoLTGlzdEV4cG9ydHMSJC5mYWlybGVhZC52MS5GaWxlc0xpc3RFeHBvcnRzUmVxdWVzdBolLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXNwb25zZSIEqLsYARJLCgRTdGF0Eh0uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzU3RhdFJlc3BvbnNlIgSouxgBEksKBExpc3QSHS5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVzcG9uc2UiBKi7GAESTQoEUmVhZBIdLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXNwb25zZSIEqLsYATABElAKBVdyaXRlEh4uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlcXVlc3QaHy5mYWlybGVhZC52MS5GaWxlc1dyaXRlUmVzcG9uc2UiBKi7GAMoARJRCgZSZW1vdmUSHy5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlcXVlc3QaIC5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlc3BvbnNlIgSouxgDEksKBE1vdmUSHS5mYWlybGVhZC52MS5GaWxlc01vdmVSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVzcG9uc2UiBKi7GAMSXQoKTWFrZUZvbGRlchIjLmZhaXJsZWFkLnYxLkZpbGVzTWFrZUZvbGRlclJlcXVlc3QaJC5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXNwb25zZSIEqLsYAxJZCghSZWFkVHJlZRIhLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNSZWFkVHJlZVJlc3BvbnNlIgSouxgBMAESXAoJV3JpdGVUcmVlEiIuZmFpcmxlYWQudjEuRmlsZXNXcml0ZVRyZWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuRmlsZXNXcml0ZVRyZWVSZXNwb25zZSIEqLsYAygBElkKCE1hbmlmZXN0EiEuZmFpcmxlYWQudjEuRmlsZXNNYW5pZmVzdFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc01hbmlmZXN0UmVzcG9uc2UiBKi7GAEwAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIogBCgZFeHBvcnQSEQoJd29ya3NwYWNlGAEgASgJEhAKCHdyaXRhYmxlGAIgASgIEhMKC2NvbnRhaW5tZW50GAMgASgJEg0KBXN0YXRlGAQgASgJEhMKC2xlYXNlX2Vwb2NoGAUgASgEEhAKCHNpbmNlX21zGAYgASgDEg4KBnJlYXNvbhgHIAEoCSIZChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdCJAChhGaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2USJAoHZXhwb3J0cxgBIAMoCzITLmZhaXJsZWFkLnYxLkV4cG9ydCIzChBGaWxlc1N0YXRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJIlsKEUZpbGVzU3RhdFJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImUKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEg0KBWxpbWl0GAQgASgNEg4KBmN1cnNvchgFIAEoCSKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKSAQoQRmlsZXNSZWFkUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZvZmZzZXQYAyABKAQSDgoGbGVuZ3RoGAQgASgEEhAKCGlmX21hdGNoGAUgASgJEhQKDHJlc3VtZV9ieXRlcxgGIAEoBBIVCg1yZXN1bWVfZGlnZXN0GAcgASgJIooBChFGaWxlc1JlYWRSZXNwb25zZRIpCgZoZWFkZXIYASABKAsyFy5mYWlybGVhZC52MS5GaWxlSGVhZGVySAASKwoHdHJhaWxlchgCIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVySAASFQoFY2h1bmsYAyABKAxCBLC7GAFIAEIGCgRwYXJ0ImsKCkZpbGVIZWFkZXISIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USFQoNcmVzdW1lZF9ieXRlcxgDIAEoBCIxCgtGaWxlVHJhaWxlchISCgpzaXplX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCSKLAQoRRmlsZXNXcml0ZVJlcXVlc3QSKgoGaGVhZGVyGAEgASgLMhguZmFpcmxlYWQudjEuV3JpdGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQinwIKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCBIQCghwYXJ0X2tleRgKIAEoCRIUCgxyZXN1bWVfYnl0ZXMYCyABKAQSFQoNcmVzdW1lX2RpZ2VzdBgMIAEoCSKKAQoSRmlsZXNXcml0ZVJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhMKC3B1YmxpY2F0aW9uGAMgASgJEhcKD3JlcGxhY2VkX2RpZ2VzdBgEIAEoCSJJChRGaWxlc0ZpbmRQYXJ0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIQCghwYXJ0X2tleRgDIAEoCSJgChVGaWxlc0ZpbmRQYXJ0UmVzcG9uc2USEgoKaGVsZF9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkSIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkkKFEZpbGVzRHJvcFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJIjwKFUZpbGVzRHJvcFBhcnRSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiWgoSRmlsZXNSZW1vdmVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhEKCXJlY3Vyc2l2ZRgDIAEoCBIQCghpZl9tYXRjaBgEIAEoCSJLChNGaWxlc1JlbW92ZVJlc3BvbnNlEg8KB3JlbW92ZWQYASABKAQSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIj8KEEZpbGVzTW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBGZyb20YAiABKAkSCgoCdG8YAyABKAkiOAoRRmlsZXNNb3ZlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkoKFkZpbGVzTWFrZUZvbGRlclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDwoHcGFyZW50cxgDIAEoCCJhChdGaWxlc01ha2VGb2xkZXJSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJYChRGaWxlc1JlYWRUcmVlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZzdHJpY3QYAyABKAgSDwoHZXhjbHVkZRgEIAMoCSKJAgoVRmlsZXNSZWFkVHJlZVJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRInCgdlbnRyaWVzGAIgAygLMhYuZmFpcmxlYWQudjEuVHJlZUVudHJ5EisKCHByb2JsZW1zGAMgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEi4KDGZpbGVfdHJhaWxlchgEIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVyEi4KDHRyZWVfdHJhaWxlchgFIAEoCzIYLmZhaXJsZWFkLnYxLlRyZWVUcmFpbGVyEhUKB2NvbnRlbnQYBiABKAxCBLC7GAEiVgoJVHJlZUVudHJ5EiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSFAoMaW5saW5lX2J5dGVzGAIgASgEEhAKCHN0cmVhbWVkGAMgASgIInAKC1RyZWVUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSDgoGZGlnZXN0GAYgASgJIuUBChVGaWxlc1dyaXRlVHJlZVJlcXVlc3QSLAoGaGVhZGVyGAEgASgLMhwuZmFpcmxlYWQudjEuV3JpdGVUcmVlSGVhZGVyEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSLgoMZmlsZV90cmFpbGVyGAMgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgFIAEoDEIEsLsYASKvAQoPV3JpdGVUcmVlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEg4KBnN0cmljdBgEIAEoCBIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCmtlZXBfZXF1YWwYByABKAgipwEKFkZpbGVzV3JpdGVUcmVlUmVzcG9uc2USKAoGc3RvcmVkGAEgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhEKCXVuY2hhbmdlZBgEIAEoBCJeChRGaWxlc01hbmlmZXN0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIUCgxrbm93bl9kaWdlc3QYAyABKAkSDwoHc2hhbGxvdxgEIAEoCCLgAQoVRmlsZXNNYW5pZmVzdFJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIOCgZkaWdlc3QYAiABKAkSEQoJdW5jaGFuZ2VkGAMgASgIEiMKB2VudHJpZXMYBCADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgFIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRItCgd0cmFpbGVyGAYgASgLMhwuZmFpcmxlYWQudjEuTWFuaWZlc3RUcmFpbGVyIpABCg9NYW5pZmVzdFRyYWlsZXISDQoFZmlsZXMYASABKAQSDwoHZm9sZGVycxgCIAEoBBINCgVsaW5rcxgDIAEoBBISCgpzaXplX2J5dGVzGAQgASgEEg4KBmZhaWxlZBgFIAEoBBIUCgxoYXNoZWRfZmlsZXMYBiABKAQSFAoMaGFzaGVkX2J5dGVzGAcgASgEKn4KCUVudHJ5S2luZBIaChZFTlRSWV9LSU5EX1VOU1BFQ0lGSUVEEAASEwoPRU5UUllfS0lORF9GSUxFEAESFQoRRU5UUllfS0lORF9GT0xERVIQAhITCg9FTlRSWV9LSU5EX0xJTksQAxIUChBFTlRSWV9LSU5EX09USEVSEAQqkAEKEVdyaXRlUHJlY29uZGl0aW9uEiIKHldSSVRFX1BSRUNPTkRJVElPTl9VTlNQRUNJRklFRBAAEh0KGVdSSVRFX1BSRUNPTkRJVElPTl9BQlNFTlQQARIcChhXUklURV9QUkVDT05ESVRJT05fTUFUQ0gQAhIaChZXUklURV9QUkVDT05ESVRJT05fQU5ZEAMy6QgKBUZpbGVzEmAKC0xpc3RFeHBvcnRzEiQuZmFpcmxlYWQudjEuRmlsZXNMaXN0RXhwb3J0c1JlcXVlc3QaJS5mYWlybGVhZC52MS5GaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2UiBKi7GAESSwoEU3RhdBIdLmZhaXJsZWFkLnYxLkZpbGVzU3RhdFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc1N0YXRSZXNwb25zZSIEqLsYARJLCgRMaXN0Eh0uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzTGlzdFJlc3BvbnNlIgSouxgBEk0KBFJlYWQSHS5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNSZWFkUmVzcG9uc2UiBKi7GAEwARJQCgVXcml0ZRIeLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVSZXF1ZXN0Gh8uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlc3BvbnNlIgSouxgDKAESUQoGUmVtb3ZlEh8uZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXF1ZXN0GiAuZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXNwb25zZSIEqLsYAxJLCgRNb3ZlEh0uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzTW92ZVJlc3BvbnNlIgSouxgDEl0KCk1ha2VGb2xkZXISIy5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXF1ZXN0GiQuZmFpcmxlYWQudjEuRmlsZXNNYWtlRm9sZGVyUmVzcG9uc2UiBKi7GAMSWQoIUmVhZFRyZWUSIS5mYWlybGVhZC52MS5GaWxlc1JlYWRUcmVlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXNwb25zZSIEqLsYATABElwKCVdyaXRlVHJlZRIiLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVzcG9uc2UiBKi7GAMoARJZCghNYW5pZmVzdBIhLmZhaXJsZWFkLnYxLkZpbGVzTWFuaWZlc3RSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNNYW5pZmVzdFJlc3BvbnNlIgSouxgBMAESVwoIRmluZFBhcnQSIS5mYWlybGVhZC52MS5GaWxlc0ZpbmRQYXJ0UmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzRmluZFBhcnRSZXNwb25zZSIEqLsYARJXCghEcm9wUGFydBIhLmZhaXJsZWFkLnYxLkZpbGVzRHJvcFBhcnRSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNEcm9wUGFydFJlc3BvbnNlIgSouxgBYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * An entry of a workspace.
@@ -437,6 +437,20 @@ export type FilesReadRequest = Message<"fairlead.v1.FilesReadRequest"> & {
    * @generated from field: string if_match = 5;
    */
   ifMatch: string;
+
+  /**
+   * The caller holds so many bytes of the file's begin already. Only without a range.
+   *
+   * @generated from field: uint64 resume_bytes = 6;
+   */
+  resumeBytes: bigint;
+
+  /**
+   * Their digest: where the file begins with them, only what follows is sent, else all of it.
+   *
+   * @generated from field: string resume_digest = 7;
+   */
+  resumeDigest: string;
 };
 
 /**
@@ -510,6 +524,13 @@ export type FileHeader = Message<"fairlead.v1.FileHeader"> & {
    * @generated from field: fairlead.v1.Source source = 2;
    */
   source?: Source | undefined;
+
+  /**
+   * So many bytes of the file's begin are not sent, since the caller holds them; 0 when all of it comes.
+   *
+   * @generated from field: uint64 resumed_bytes = 3;
+   */
+  resumedBytes: bigint;
 };
 
 /**
@@ -526,14 +547,14 @@ export const FileHeaderSchema: GenMessage<FileHeader> = /*@__PURE__*/
  */
 export type FileTrailer = Message<"fairlead.v1.FileTrailer"> & {
   /**
-   * Bytes sent.
+   * Bytes sent, and those before them that the receiver held already.
    *
    * @generated from field: uint64 size_bytes = 1;
    */
   sizeBytes: bigint;
 
   /**
-   * Digest of the bytes sent.
+   * Digest of all these bytes.
    *
    * @generated from field: string digest = 2;
    */
@@ -660,6 +681,27 @@ export type WriteHeader = Message<"fairlead.v1.WriteHeader"> & {
    * @generated from field: bool or_absent = 9;
    */
   orAbsent: boolean;
+
+  /**
+   * Names the part that is kept, for a day, when this write is cut off; empty to keep none. At most 200 characters.
+   *
+   * @generated from field: string part_key = 10;
+   */
+  partKey: string;
+
+  /**
+   * Goes on behind so many bytes of the part that is kept; 0 begins anew.
+   *
+   * @generated from field: uint64 resume_bytes = 11;
+   */
+  resumeBytes: bigint;
+
+  /**
+   * Their digest; a part that does not begin with them is `CONFLICT` with `details.reason` = `part_changed`.
+   *
+   * @generated from field: string resume_digest = 12;
+   */
+  resumeDigest: string;
 };
 
 /**
@@ -712,6 +754,132 @@ export const FilesWriteResponseSchema: GenMessage<FilesWriteResponse> = /*@__PUR
   messageDesc(file_fairlead_v1_files, 16);
 
 /**
+ * Which part.
+ *
+ * @generated from message fairlead.v1.FilesFindPartRequest
+ */
+export type FilesFindPartRequest = Message<"fairlead.v1.FilesFindPartRequest"> & {
+  /**
+   * The workspace. (At a gateway: `NODE:/NAME`.)
+   *
+   * @generated from field: string workspace = 1;
+   */
+  workspace: string;
+
+  /**
+   * The file that the write was for.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * As the write named it.
+   *
+   * @generated from field: string part_key = 3;
+   */
+  partKey: string;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesFindPartRequest.
+ * Use `create(FilesFindPartRequestSchema)` to create a new message.
+ */
+export const FilesFindPartRequestSchema: GenMessage<FilesFindPartRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 17);
+
+/**
+ * What is kept of it.
+ *
+ * @generated from message fairlead.v1.FilesFindPartResponse
+ */
+export type FilesFindPartResponse = Message<"fairlead.v1.FilesFindPartResponse"> & {
+  /**
+   * Bytes of the file's begin; 0 when nothing is kept.
+   *
+   * @generated from field: uint64 held_bytes = 1;
+   */
+  heldBytes: bigint;
+
+  /**
+   * Their digest; empty when nothing is kept.
+   *
+   * @generated from field: string digest = 2;
+   */
+  digest: string;
+
+  /**
+   * Where.
+   *
+   * @generated from field: fairlead.v1.Source source = 3;
+   */
+  source?: Source | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesFindPartResponse.
+ * Use `create(FilesFindPartResponseSchema)` to create a new message.
+ */
+export const FilesFindPartResponseSchema: GenMessage<FilesFindPartResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 18);
+
+/**
+ * Which part.
+ *
+ * @generated from message fairlead.v1.FilesDropPartRequest
+ */
+export type FilesDropPartRequest = Message<"fairlead.v1.FilesDropPartRequest"> & {
+  /**
+   * The workspace. (At a gateway: `NODE:/NAME`.)
+   *
+   * @generated from field: string workspace = 1;
+   */
+  workspace: string;
+
+  /**
+   * The file that the write was for.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * As the write named it.
+   *
+   * @generated from field: string part_key = 3;
+   */
+  partKey: string;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesDropPartRequest.
+ * Use `create(FilesDropPartRequestSchema)` to create a new message.
+ */
+export const FilesDropPartRequestSchema: GenMessage<FilesDropPartRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 19);
+
+/**
+ * It is not there any more.
+ *
+ * @generated from message fairlead.v1.FilesDropPartResponse
+ */
+export type FilesDropPartResponse = Message<"fairlead.v1.FilesDropPartResponse"> & {
+  /**
+   * Where.
+   *
+   * @generated from field: fairlead.v1.Source source = 1;
+   */
+  source?: Source | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesDropPartResponse.
+ * Use `create(FilesDropPartResponseSchema)` to create a new message.
+ */
+export const FilesDropPartResponseSchema: GenMessage<FilesDropPartResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 20);
+
+/**
  * What to remove.
  *
  * @generated from message fairlead.v1.FilesRemoveRequest
@@ -751,7 +919,7 @@ export type FilesRemoveRequest = Message<"fairlead.v1.FilesRemoveRequest"> & {
  * Use `create(FilesRemoveRequestSchema)` to create a new message.
  */
 export const FilesRemoveRequestSchema: GenMessage<FilesRemoveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 17);
+  messageDesc(file_fairlead_v1_files, 21);
 
 /**
  * What was removed.
@@ -779,7 +947,7 @@ export type FilesRemoveResponse = Message<"fairlead.v1.FilesRemoveResponse"> & {
  * Use `create(FilesRemoveResponseSchema)` to create a new message.
  */
 export const FilesRemoveResponseSchema: GenMessage<FilesRemoveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 18);
+  messageDesc(file_fairlead_v1_files, 22);
 
 /**
  * What to rename.
@@ -814,7 +982,7 @@ export type FilesMoveRequest = Message<"fairlead.v1.FilesMoveRequest"> & {
  * Use `create(FilesMoveRequestSchema)` to create a new message.
  */
 export const FilesMoveRequestSchema: GenMessage<FilesMoveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 19);
+  messageDesc(file_fairlead_v1_files, 23);
 
 /**
  * It was renamed.
@@ -835,7 +1003,7 @@ export type FilesMoveResponse = Message<"fairlead.v1.FilesMoveResponse"> & {
  * Use `create(FilesMoveResponseSchema)` to create a new message.
  */
 export const FilesMoveResponseSchema: GenMessage<FilesMoveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 20);
+  messageDesc(file_fairlead_v1_files, 24);
 
 /**
  * Which folder to make.
@@ -870,7 +1038,7 @@ export type FilesMakeFolderRequest = Message<"fairlead.v1.FilesMakeFolderRequest
  * Use `create(FilesMakeFolderRequestSchema)` to create a new message.
  */
 export const FilesMakeFolderRequestSchema: GenMessage<FilesMakeFolderRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 21);
+  messageDesc(file_fairlead_v1_files, 25);
 
 /**
  * It was made.
@@ -898,7 +1066,7 @@ export type FilesMakeFolderResponse = Message<"fairlead.v1.FilesMakeFolderRespon
  * Use `create(FilesMakeFolderResponseSchema)` to create a new message.
  */
 export const FilesMakeFolderResponseSchema: GenMessage<FilesMakeFolderResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 22);
+  messageDesc(file_fairlead_v1_files, 26);
 
 /**
  * Which tree.
@@ -940,7 +1108,7 @@ export type FilesReadTreeRequest = Message<"fairlead.v1.FilesReadTreeRequest"> &
  * Use `create(FilesReadTreeRequestSchema)` to create a new message.
  */
 export const FilesReadTreeRequestSchema: GenMessage<FilesReadTreeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 23);
+  messageDesc(file_fairlead_v1_files, 27);
 
 /**
  * A part of a tree. A file's content follows its entry: all of it in one pack, or as chunks until its trailer.
@@ -996,7 +1164,7 @@ export type FilesReadTreeResponse = Message<"fairlead.v1.FilesReadTreeResponse">
  * Use `create(FilesReadTreeResponseSchema)` to create a new message.
  */
 export const FilesReadTreeResponseSchema: GenMessage<FilesReadTreeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 24);
+  messageDesc(file_fairlead_v1_files, 28);
 
 /**
  * An entry of a tree.
@@ -1031,7 +1199,7 @@ export type TreeEntry = Message<"fairlead.v1.TreeEntry"> & {
  * Use `create(TreeEntrySchema)` to create a new message.
  */
 export const TreeEntrySchema: GenMessage<TreeEntry> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 25);
+  messageDesc(file_fairlead_v1_files, 29);
 
 /**
  * What a whole tree was.
@@ -1087,7 +1255,7 @@ export type TreeTrailer = Message<"fairlead.v1.TreeTrailer"> & {
  * Use `create(TreeTrailerSchema)` to create a new message.
  */
 export const TreeTrailerSchema: GenMessage<TreeTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 26);
+  messageDesc(file_fairlead_v1_files, 30);
 
 /**
  * A part of a tree to be stored, of the same form as in `ReadTree`.
@@ -1136,7 +1304,7 @@ export type FilesWriteTreeRequest = Message<"fairlead.v1.FilesWriteTreeRequest">
  * Use `create(FilesWriteTreeRequestSchema)` to create a new message.
  */
 export const FilesWriteTreeRequestSchema: GenMessage<FilesWriteTreeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 27);
+  messageDesc(file_fairlead_v1_files, 31);
 
 /**
  * Where a tree is stored.
@@ -1199,7 +1367,7 @@ export type WriteTreeHeader = Message<"fairlead.v1.WriteTreeHeader"> & {
  * Use `create(WriteTreeHeaderSchema)` to create a new message.
  */
 export const WriteTreeHeaderSchema: GenMessage<WriteTreeHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 28);
+  messageDesc(file_fairlead_v1_files, 32);
 
 /**
  * How storing a tree went.
@@ -1241,7 +1409,7 @@ export type FilesWriteTreeResponse = Message<"fairlead.v1.FilesWriteTreeResponse
  * Use `create(FilesWriteTreeResponseSchema)` to create a new message.
  */
 export const FilesWriteTreeResponseSchema: GenMessage<FilesWriteTreeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 29);
+  messageDesc(file_fairlead_v1_files, 33);
 
 /**
  * Which folder.
@@ -1283,7 +1451,7 @@ export type FilesManifestRequest = Message<"fairlead.v1.FilesManifestRequest"> &
  * Use `create(FilesManifestRequestSchema)` to create a new message.
  */
 export const FilesManifestRequestSchema: GenMessage<FilesManifestRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 30);
+  messageDesc(file_fairlead_v1_files, 34);
 
 /**
  * A part of a manifest.
@@ -1341,7 +1509,7 @@ export type FilesManifestResponse = Message<"fairlead.v1.FilesManifestResponse">
  * Use `create(FilesManifestResponseSchema)` to create a new message.
  */
 export const FilesManifestResponseSchema: GenMessage<FilesManifestResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 31);
+  messageDesc(file_fairlead_v1_files, 35);
 
 /**
  * What a whole manifest was. Without it the manifest was cut off.
@@ -1404,7 +1572,7 @@ export type ManifestTrailer = Message<"fairlead.v1.ManifestTrailer"> & {
  * Use `create(ManifestTrailerSchema)` to create a new message.
  */
 export const ManifestTrailerSchema: GenMessage<ManifestTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 32);
+  messageDesc(file_fairlead_v1_files, 36);
 
 /**
  * What an entry is.
@@ -1625,6 +1793,26 @@ export const Files: GenService<{
     methodKind: "server_streaming";
     input: typeof FilesManifestRequestSchema;
     output: typeof FilesManifestResponseSchema;
+  },
+  /**
+   * What is kept of a write that was cut off, so that it can go on there.
+   *
+   * @generated from rpc fairlead.v1.Files.FindPart
+   */
+  findPart: {
+    methodKind: "unary";
+    input: typeof FilesFindPartRequestSchema;
+    output: typeof FilesFindPartResponseSchema;
+  },
+  /**
+   * Takes away what is kept of a write, or would be once it ends.
+   *
+   * @generated from rpc fairlead.v1.Files.DropPart
+   */
+  dropPart: {
+    methodKind: "unary";
+    input: typeof FilesDropPartRequestSchema;
+    output: typeof FilesDropPartResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_fairlead_v1_files, 0);

@@ -1,0 +1,83 @@
+import { parseDigest } from "../../../shared/content/digest.ts";
+import { Fault } from "../../../shared/fault/fault.ts";
+import type { Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import type { FoundPart } from "../../../shared/root/part.ts";
+import type { Precondition, StagedFile, WriteReceipt } from "../../../shared/root/root-handle.ts";
+import type { LocalPlace } from "./local-place.ts";
+import { resumableFromBytes } from "./part-key.ts";
+import { openParts, type Parts } from "./read-parts.ts";
+import type { Transfer } from "./transfer.ts";
+
+/** One file that is fetched. */
+export interface FetchJob {
+  readonly workspace: string;
+  readonly path: string;
+  readonly place: LocalPlace;
+  /** As far as it is known. */
+  readonly sizeBytes: number;
+  readonly precondition: Precondition;
+  /** Under which a part of it is kept. */
+  readonly partKey: string;
+}
+
+/** What was fetched. */
+export interface FetchedFile {
+  readonly receipt: WriteReceipt;
+  readonly source: Source | undefined;
+}
+
+/**
+ * Fetches a file: staged beside its target, verified, renamed. What an earlier try left is not fetched again where the file
+ * still begins with it; the digest is that of the whole. Cut off, it leaves what came; interrupted, nothing.
+ */
+export async function fetchFile(transfer: Transfer, job: FetchJob): Promise<FetchedFile> {
+  const { workspace, path, place, precondition, partKey: key } = job;
+  const held = await findHeld(transfer, job);
+  const resume = held ? { resumeBytes: BigInt(held.sizeBytes), resumeDigest: held.digest } : {};
+  await using parts = openParts(transfer.files.read({ workspace, path, ...resume }, transfer.call));
+  const { entry, source, resumedBytes } = await parts.header();
+  const resumes = held !== undefined && resumedBytes === BigInt(held.sizeBytes);
+  if (!resumes && resumedBytes !== 0n)
+    throw new Fault("INTEGRITY_FAILURE", "the file goes on where nothing is");
+  if (held && !resumes) await place.root.dropPart(place.path, { key });
+  await using stage = await place.root.stageWrite(place.path, {
+    ...(entry ? { mode: entry.mode & 0o777, mtimeNs: entry.modifiedNs } : {}),
+    precondition,
+    ...(job.sizeBytes < resumableFromBytes ? {} : { part: resumes ? { key, resume: held } : { key } }),
+  });
+  if (stage.sizeBytes !== Number(resumedBytes)) throw partChanged(place);
+  const receipt = await receive(transfer, { parts, stage, precondition });
+  return { receipt, source };
+}
+
+async function findHeld(transfer: Transfer, job: FetchJob): Promise<FoundPart | undefined> {
+  const { place, partKey: key, sizeBytes } = job;
+  if (sizeBytes < resumableFromBytes) return undefined;
+  return await place.root.findPart(place.path, { key, signal: transfer.signal });
+}
+
+interface Receiving {
+  readonly parts: Parts;
+  readonly stage: StagedFile;
+  readonly precondition: Precondition;
+}
+
+async function receive(
+  { signal, onBytes, isInterrupted }: Transfer,
+  { parts, stage, precondition }: Receiving,
+): Promise<WriteReceipt> {
+  try {
+    const trailer = await parts.fill(stage, onBytes);
+    const expected = { sizeBytes: Number(trailer.sizeBytes), digest: parseDigest(trailer.digest) };
+    return await stage.commit({ precondition, expected, signal });
+  } catch (error) {
+    if (isInterrupted()) stage.keep(false);
+    throw error;
+  }
+}
+
+function partChanged({ shown }: LocalPlace): Fault {
+  return new Fault("INTEGRITY_FAILURE", `what was kept of ${shown} was changed meanwhile`, {
+    hint: "repeat the command",
+  });
+}
