@@ -18,6 +18,8 @@ interface ProcessRow {
   readonly parent: number;
   readonly group: number;
   readonly session: number;
+  /** When it began, as the kernel counts. */
+  readonly began: string;
   readonly ended: boolean;
 }
 
@@ -37,35 +39,46 @@ export interface EndTreeOptions {
 /** Ends a tree of processes: SIGTERM, a grace, SIGKILL, and a look whether they are gone. Gives those that are not. */
 export async function endTree(root: TreeRoot, options: EndTreeOptions): Promise<readonly number[]> {
   const { clock, scope } = options;
-  signalAll(root, scope, "SIGTERM");
+  const known: KnownProcesses = new Map();
+  const look = (): readonly number[] => lookAtTree(root, scope, known);
+  signalAll(root, look(), "SIGTERM");
   const graceUntil = clock.now() + options.graceMs;
   while (clock.now() < graceUntil) {
-    if (findTree(root, scope).length === 0) return [];
+    if (look().length === 0) return [];
     await clock.sleep(Math.min(pollMs, options.graceMs));
   }
   const proofUntil = clock.now() + options.proofMs;
   for (;;) {
-    const left = findTree(root, scope);
+    const left = look();
     if (left.length === 0) return [];
     if (clock.now() >= proofUntil) return left;
     // Repeated, as a process may have been forked between the look and the signal.
-    signalAll(root, scope, "SIGKILL");
+    signalAll(root, left, "SIGKILL");
     await clock.sleep(pollMs);
   }
 }
 
-/** The living processes of a tree. */
-export function findTree(root: TreeRoot, scope: TreeScope): readonly number[] {
-  const isKnown = root.pid > 0;
-  if (platform !== "linux") return isKnown && isGroupAlive(root.pid) ? [root.pid] : [];
+/** Processes by id, with when they began. */
+type KnownProcesses = Map<number, string>;
+
+/**
+ * One look; what it finds stays known. A process that has left the session and dropped the marker is found through its
+ * parent as long as that lives, and the first signal may be that one's end.
+ */
+function lookAtTree(root: TreeRoot, scope: TreeScope, known: KnownProcesses): readonly number[] {
+  const hasRoot = root.pid > 0;
+  if (platform !== "linux") return hasRoot && isGroupAlive(root.pid) ? [root.pid] : [];
   const rows = readProcesses();
-  const inTree = new Set<number>(isKnown ? [root.pid] : []);
+  const inTree = new Set<number>(hasRoot ? [root.pid] : []);
   for (const row of rows) {
-    if (isKnown && (row.session === root.pid || row.group === root.pid)) inTree.add(row.pid);
+    if (known.get(row.pid) === row.began) inTree.add(row.pid);
+    else if (hasRoot && (row.session === root.pid || row.group === root.pid)) inTree.add(row.pid);
     else if (scope === "all" && hasMarker(row.pid, root.marker)) inTree.add(row.pid);
   }
   if (scope === "all") addDescendants(rows, inTree);
-  return rows.filter((row) => inTree.has(row.pid) && !row.ended).map((row) => row.pid);
+  const living = rows.filter((row) => inTree.has(row.pid) && !row.ended);
+  for (const { pid, began } of living) known.set(pid, began);
+  return living.map(({ pid }) => pid);
 }
 
 function addDescendants(rows: readonly ProcessRow[], inTree: Set<number>): void {
@@ -79,9 +92,9 @@ function addDescendants(rows: readonly ProcessRow[], inTree: Set<number>): void 
   }
 }
 
-function signalAll(root: TreeRoot, scope: TreeScope, signal: "SIGTERM" | "SIGKILL"): void {
+function signalAll(root: TreeRoot, pids: readonly number[], signal: "SIGTERM" | "SIGKILL"): void {
   if (root.pid > 0) sendSignal(-root.pid, signal);
-  for (const pid of findTree(root, scope)) sendSignal(pid, signal);
+  for (const pid of pids) sendSignal(pid, signal);
 }
 
 function sendSignal(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
@@ -115,12 +128,14 @@ function readProcess(pid: number): ProcessRow | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "latin1");
     // The command's name stands in brackets and may hold anything, brackets included.
-    const [state, parent, group, session] = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    const [state, parent, group, session] = fields;
     return {
       pid,
       parent: Number(parent),
       group: Number(group),
       session: Number(session),
+      began: fields[19] ?? "",
       ended: state === "Z" || state === "X",
     };
   } catch {

@@ -131,6 +131,13 @@ describe("a command that is ended", () => {
     expect(findByWord(word)).toEqual([]);
   });
 
+  test("by time-out: also what dropped the environment and left the session, when its parent is the first to go", async () => {
+    const word = `8${Date.now()}`;
+    const result = await run(`env -i setsid sleep ${word} & echo up; wait`, { timeoutMs: 400, graceMs: 200 });
+    expect(result).toMatchObject({ timedOut: true, unended: [] });
+    expect(findByWord(word)).toEqual([]);
+  });
+
   test("by its signal: rejects with the signal's reason when nothing of it is left", async () => {
     const word = `5${Date.now()}`;
     const controller = new AbortController();
