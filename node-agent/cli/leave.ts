@@ -1,3 +1,5 @@
+import { rm } from "node:fs/promises";
+import path from "node:path";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
@@ -24,6 +26,7 @@ export const leave: CommandModule = {
     await endJobs(runtime);
     const left = await leaveGateway({ dir: nodeDir, clock: runtime.clock, signal: runtime.signal });
     await removeNodeStatus(nodeDir);
+    await eraseTraces(nodeDir);
     const nodeId = left.nodeId || (identity?.nodeId ?? "");
     const nextStep = left.told ? "" : `fairlead nodes revoke ${nodeId || "NODE"}`;
     await runtime.output.result({ nodeId: nodeId || null, told: left.told, nextStep }, () =>
@@ -43,6 +46,13 @@ async function endJobs(runtime: Runtime): Promise<void> {
   using running = await openJobsHere(runtime);
   const left = new Fault("CANCELLED", "the machine has left its gateway", { details: { reason: "left" } });
   await Promise.all(running.jobs.map((job) => running.end(job, left)));
+}
+
+/** What commands said and how calls ended was the gateway's to ask for; nobody asks any more. */
+async function eraseTraces(nodeDir: string): Promise<void> {
+  const traces = ["jobs", ...["", "-wal", "-shm"].map((ending) => `ledger.db${ending}`)];
+  for (const name of traces)
+    await rm(path.join(nodeDir, name), { recursive: true, force: true, maxRetries: 3 });
 }
 
 async function hasIdentity(nodeDir: string): Promise<boolean> {

@@ -235,6 +235,9 @@ proves(
     await expect(stat(join(node.home, "node/identity"))).rejects.toThrow(/ENOENT/);
     expect(await readFile(join(node.home, "node/config.yaml"), "utf8")).toBe(config);
     expect(await workspace.text("a.txt")).toBe("x");
+    // Nor does what commands said and how calls ended stay.
+    const stays = (await readdir(join(node.home, "node"))).filter((name) => /^(jobs|ledger)/.test(name));
+    expect(stays).toEqual([]);
 
     await using other = await startGateway();
     await using stranded = await startNode({ gateway: other, alias: "stranded" });
