@@ -1,6 +1,7 @@
 import { open, rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
+import { errnoOf, faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
+import { Fault } from "../../shared/fault/fault.ts";
 import { privateFileMode, syncFolder } from "../../shared/identity/private-files.ts";
 
 /**
@@ -46,6 +47,13 @@ async function claimName(place: string): Promise<Claim> {
     const made = await open(place, "wx", privateFileMode);
     await made.close();
   } catch (error) {
+    if (errnoOf(error) === "ENOENT") {
+      const folder = path.dirname(place);
+      throw new Fault("NOT_FOUND", `there is no folder ${folder} to write ${path.basename(place)} into`, {
+        hint: `mkdir -p ${folder}`,
+        details: { field: "file" },
+      });
+    }
     throw faultFromErrno(error, path.basename(place));
   }
   let isKept = false;

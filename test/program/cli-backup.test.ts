@@ -29,6 +29,9 @@ test(
     const again = await gateway.cli(["gateway", "backup", file, "--json"]);
     expect(again).toMatchObject({ exitCode: 6, json: { error: { code: "ALREADY_EXISTS" } } });
     expect((await stat(file)).size).toBe(size);
+    const nowhere = await gateway.cli(["gateway", "backup", place.join("none/x"), "--json"]);
+    const hint = `mkdir -p ${place.join("none")}`;
+    expect(nowhere).toMatchObject({ exitCode: 4, json: { error: { code: "NOT_FOUND", hint } } });
     expect((await readFile(file)).includes("PRIVATE KEY")).toBe(true);
 
     await gateway.kill("SIGKILL");
