@@ -1,4 +1,5 @@
 import path from "node:path";
+import { faultFromError } from "../shared/fault/fault-from-error.ts";
 import { Admin } from "../shared/gen/fairlead/v1/admin_pb.ts";
 import { Audit } from "../shared/gen/fairlead/v1/audit_pb.ts";
 import { Authority } from "../shared/gen/fairlead/v1/authority_pb.ts";
@@ -24,6 +25,7 @@ import { openMcpEndpoint } from "./serve/mcp/endpoint.ts";
 import { adminChanges, recordChanges, sessionChanges } from "./serve/record-changes.ts";
 import { createSessionsService } from "./serve/sessions.ts";
 import { createStateFace } from "./serve/state.ts";
+import { watchHome } from "./store/watch-home.ts";
 
 /** What a gateway does not make itself. */
 export interface GatewayDeps {
@@ -72,6 +74,7 @@ export async function startGateway(settings: GatewaySettings, deps: GatewayDeps)
       advertised,
       onServerCertificate: (tls) => late.credentials?.reload(tls),
     });
+    watchState(scope, settings, { ...deps, features });
     late.credentials = createServerCredentials(features.pairing.tls);
     const { credentials } = late.credentials;
     await startFaces(scope, { settings, deps, features, addresses, advertised, credentials });
@@ -90,6 +93,28 @@ export async function startGateway(settings: GatewaySettings, deps: GatewayDeps)
     await scope.end(error);
     throw error;
   }
+}
+
+/** Looks once whether the newest part of the record is as it was written, and all the time whether the store is there. */
+function watchState(
+  scope: Scope,
+  { dir }: GatewaySettings,
+  { features, clock, log }: GatewayDeps & { readonly features: Features },
+): void {
+  scope.spawn("the watch over the home", (signal) => watchHome({ dir, clock, signal }));
+  scope.spawn("the look at the record", async (signal) => {
+    try {
+      await features.audit.verify({ signal, newestOnly: true });
+    } catch (error) {
+      if (signal.aborted) return;
+      const { code, message, hint = "" } = faultFromError(error);
+      log.error("the record of what happened is not as it was written: fairlead audit verify", {
+        code,
+        reason: message,
+        hint,
+      });
+    }
+  });
 }
 
 interface FaceParts {

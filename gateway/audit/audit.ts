@@ -7,7 +7,7 @@ import { parseAuditLine } from "./audit-record.ts";
 import { extendChain, readHead, readPending, readSegments } from "./chain.ts";
 import { openAuditFiles, type AuditFiles } from "./files.ts";
 import { openSegments } from "./segments.ts";
-import { type AuditProof, verifyAudit } from "./verify.ts";
+import { type AuditProof, verifyAudit, type VerifyParts } from "./verify.ts";
 
 /** Which records are wanted; what is absent is not asked. */
 export interface AuditFilter {
@@ -43,7 +43,7 @@ export interface Audit extends AsyncDisposable {
   /** The number of the last record; 0 when there is none. */
   last(): Promise<number>;
   /** Proves that nothing was altered or removed: `INTEGRITY_FAILURE` names the first record that does not fit. */
-  verify(options: AuditReadOptions): Promise<AuditProof>;
+  verify(options: AuditReadOptions & Pick<VerifyParts, "newestOnly">): Promise<AuditProof>;
 }
 
 /** What `openAudit` takes. */
@@ -213,9 +213,13 @@ class OpenAudit implements Audit {
     return (await readHead(this.#options.store.db)).sequence;
   }
 
-  async verify({ signal }: AuditReadOptions): Promise<AuditProof> {
+  async verify(options: AuditReadOptions & Pick<VerifyParts, "newestOnly">): Promise<AuditProof> {
     await this.settle();
-    return await verifyAudit({ db: this.#options.store.db, segments: this.#files.segments, signal });
+    return await verifyAudit({
+      db: this.#options.store.db,
+      segments: this.#files.segments,
+      ...options,
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -8,6 +8,7 @@ import type { CommandModule } from "../../shared/terminal/command.ts";
 import { parseDurationMs } from "../../shared/terminal/duration.ts";
 import { toTime } from "../../shared/terminal/json.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
+import { auditVerify } from "./audit-verify.ts";
 import { openGateway } from "./open-gateway.ts";
 import { writeNewFile } from "./write-new-file.ts";
 
@@ -62,20 +63,7 @@ export const commands: readonly CommandModule[] = [
       if (hasMore) runtime.output.note(`note: more fit than ${limit}; narrow it, or say --limit`);
     },
   },
-  {
-    words: "audit verify",
-    summary: "prove that no record was altered or removed",
-    example: "fairlead audit verify",
-    run: async (_, runtime) => {
-      await using gateway = await openGateway(runtime);
-      const proof = await gateway.client(Audit).verify({}, gateway.call());
-      const [first, last, count] = [Number(proof.first), Number(proof.last), Number(proof.records)];
-      const shown = { ok: true, first, last, records: count, files: proof.files };
-      await runtime.output.result(shown, () => [
-        `ok: records ${first} to ${last}, ${count} in all, are as they were written`,
-      ]);
-    },
-  },
+  auditVerify,
   {
     words: "audit export",
     summary: "write the records that fit into a file, one JSON object a line",

@@ -5,6 +5,7 @@ import { tryReadCertificate } from "../../shared/identity/node-name.ts";
 import { pinOfCertificate, type Pin } from "../../shared/identity/pin.ts";
 import {
   makePrivateFolder,
+  type PrivateFile,
   publishFolder,
   readPrivateFile,
   removePrivate,
@@ -97,11 +98,28 @@ export async function readAuthority(folder: string, name = "authority"): Promise
   if (!key && !certificate) return undefined;
   if (!key) throw lostAuthority(`${name}/key.pem`, "is missing");
   if (!certificate) throw lostAuthority(`${name}/cert.pem`, "is missing");
+  assertPrivate(key, { path: `${name}/key.pem`, file: join(folder, "key.pem") });
   const parsed = tryReadCertificate(certificate.text);
   if (!parsed?.ca) throw lostAuthority(`${name}/cert.pem`, "is no certificate of an authority");
   if (!holdsKeyOf(key.text, parsed))
     throw lostAuthority(`${name}/key.pem`, `is not the key of ${name}/cert.pem`);
   return toAuthority({ keyPem: key.text, certificatePem: certificate.text });
+}
+
+/** Whoever can read the key can let machines in; that it was open to others must not go unnoticed. */
+function assertPrivate(
+  { mode }: PrivateFile,
+  { path, file }: { readonly path: string; readonly file: string },
+): void {
+  if (process.platform === "win32" || (mode & 0o077) === 0) return;
+  throw new Fault(
+    "POLICY_DENIED",
+    `${path} has mode ${mode.toString(8).padStart(4, "0")}: others than its owner may read it`,
+    {
+      details: { side: "gateway", rule: "authority_private", path },
+      hint: `chmod 600 ${file}; if somebody may have read it: fairlead gateway authority announce`,
+    },
+  );
 }
 
 function holdsKeyOf(keyPem: string, certificate: X509Certificate): boolean {
