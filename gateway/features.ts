@@ -362,6 +362,7 @@ function adminParts(
     revoke: (nodeId) => base.revocation.revoke(nodeId),
     invite: (request) => pairing.invite(request),
     enrolments: pairing.enrolments,
+    trustedPins: () => pairing.authority.authorities.trusted.map(({ pin }) => pin),
     published: (nodeId) => publishedBy(nodeId, base),
     renamed: async (nodeId) => {
       const node = await pairing.nodes.find(nodeId);

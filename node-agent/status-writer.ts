@@ -9,6 +9,9 @@ function stateOf({ state }: LinkStatus, fault: Fault | undefined): NodeStatus["s
   return state === "waiting" ? "reconnecting" : state;
 }
 
+/** What signed the certificate is gone: the gateway answers, and takes it no more. */
+const cutOff = "foreign_certificate";
+
 /** Writes `status.json`, one state after the other; the newest one is what stands there in the end. */
 export class StatusWriter {
   readonly #dir: string;
@@ -26,6 +29,11 @@ export class StatusWriter {
 
   /** Shows where the link stands, with the fault of the last dial. */
   async write(link: LinkStatus, fault: Fault | undefined): Promise<void> {
+    if (link.state === "stopped" && this.#last?.reason === cutOff) {
+      // That only a code helps holds also while no agent runs.
+      this.#last = { ...this.#last, state: "offline", nextAttemptMs: 0 };
+      return await this.#flush();
+    }
     this.#last = {
       state: stateOf(link, fault),
       sinceMs: link.sinceMs,
@@ -34,7 +42,7 @@ export class StatusWriter {
       message: fault?.message ?? "",
       details: { ...fault?.details },
       retryable: fault?.retryable ?? true,
-      nextStep: link.nextStep,
+      nextStep: link.reason === cutOff ? "fairlead node join CODE" : link.nextStep,
       attempts: link.attempts,
       lastAttemptMs: link.lastAttemptMs,
       nextAttemptMs: link.nextAttemptMs,

@@ -74,21 +74,30 @@ function given(status: AuthorityStatus | undefined): AuthorityStatus {
   throw new Fault("INTERNAL", "the gateway answered without the authority");
 }
 
+/** Whether a node was cut off: what signed its certificate is gone. */
+function isCutOff({ current, next }: AuthorityStatus, { issuerPin }: AuthorityNode): boolean {
+  return issuerPin !== "" && issuerPin !== current?.pin && issuerPin !== next?.pin;
+}
+
 /** Whether a node is through with the change: it trusts the next key, and once that signs, has a certificate of it. */
-function isReady({ phase, next }: AuthorityStatus, node: AuthorityNode): boolean {
+function isReady(status: AuthorityStatus, node: AuthorityNode): boolean {
+  const { phase, next } = status;
+  if (isCutOff(status, node)) return false;
   if (!next) return true;
   const trusts = node.trustedPins.includes(next.pin);
   return phase === "switched" ? trusts && node.issuerPin === next.pin : trusts;
 }
 
 function nextStep(status: AuthorityStatus): string {
-  const waiting = status.nodes.filter((node) => !isReady(status, node)).length;
+  const cutOff = status.nodes.filter((node) => isCutOff(status, node)).length;
+  const waiting = status.nodes.filter((node) => !isReady(status, node)).length - cutOff;
   if (status.phase === "announced") {
     return waiting === 0
       ? "fairlead gateway authority switch"
       : "nodes that link hear of it; those that sleep know the next key by the old one's signature: fairlead gateway authority switch";
   }
-  if (status.phase !== "switched") return "";
+  if (status.phase !== "switched")
+    return cutOff === 0 ? "" : "fairlead invite, then on those machines fairlead node join CODE";
   return waiting === 0
     ? "fairlead gateway authority retire"
     : "wait until every node has linked and renewed, then: fairlead gateway authority retire";
@@ -109,6 +118,7 @@ function toJson(status: AuthorityStatus): JsonValue {
       issuer: node.issuerPin || null,
       trusts: node.trustedPins,
       ready: isReady(status, node),
+      cutOff: isCutOff(status, node),
     })),
   };
 }
@@ -116,17 +126,19 @@ function toJson(status: AuthorityStatus): JsonValue {
 function toLines(status: AuthorityStatus): readonly string[] {
   const { phase, sinceMs, current, next, signerPin, nodes } = status;
   const since = toTime(sinceMs);
-  const waiting = nodes.filter((node) => !isReady(status, node));
+  const cutOff = nodes.filter((node) => isCutOff(status, node));
+  const waiting = nodes.filter((node) => !isReady(status, node) && !isCutOff(status, node));
   const step = nextStep(status);
   return [
     `phase: ${toWords(phase)}${since === null ? "" : ` since ${since}`}`,
     `current: ${current?.pin ?? ""}${current && signerPin === current.pin ? ", signs" : ""}`,
     ...(next ? [`next: ${next.pin}${signerPin === next.pin ? ", signs" : ""}`] : []),
-    `nodes: ${nodes.length - waiting.length} of ${nodes.length} ready`,
+    `nodes: ${nodes.length - waiting.length - cutOff.length} of ${nodes.length} ready`,
     ...waiting.map(
       ({ alias, trustedPins }) =>
         `waiting: ${alias} (${next && trustedPins.includes(next.pin) ? "has no certificate of the next key yet" : "has not said that it trusts the next key"})`,
     ),
+    ...cutOff.map(({ alias }) => `cut off: ${alias} (a key that is gone signed its certificate)`),
     ...(step === "" ? [] : [`next step: ${step}`]),
   ];
 }

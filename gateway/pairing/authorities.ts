@@ -162,7 +162,7 @@ class OpenAuthorities implements Authorities {
   }
 
   async announce(): Promise<void> {
-    this.#require("single", "announced before");
+    this.#require("single", "announce");
     const { home, clock } = this.#options;
     const made = await createAuthority(clock.now());
     const authority = toAuthority(made);
@@ -179,12 +179,12 @@ class OpenAuthorities implements Authorities {
   }
 
   async switchOver(): Promise<void> {
-    this.#require("announced", "announced first: fairlead gateway authority announce");
+    this.#require("announced", "switch");
     await this.#become("switched", this.#state.next);
   }
 
   async retire(): Promise<void> {
-    this.#require("switched", "switched first: fairlead gateway authority switch");
+    this.#require("switched", "retire");
     const next = this.#state.next?.authority;
     if (!next) throw lostAuthority("authority/next/key.pem", "is missing");
     await this.#remember({ phase: "retiring", pin: next.pin, sinceMs: this.#options.clock.now() });
@@ -195,7 +195,7 @@ class OpenAuthorities implements Authorities {
 
   async abort(): Promise<void> {
     if (this.phase === "switched") return await this.#become("announced", this.#state.next);
-    this.#require("announced", "under way: no change of the authority's key is");
+    this.#require("announced", "abort");
     await deleteSetting(this.#options.store.db, changeKey);
     await removePrivate(join(this.#options.home, "authority", "next"));
     await this.#take({ ...this.#state, next: undefined, phase: "single", sinceMs: 0 });
@@ -230,14 +230,22 @@ class OpenAuthorities implements Authorities {
     await putSetting(store.db, trustKey, { value: formatStatement(this.#statement), now });
   }
 
-  #require(phase: ChangePhase, what: string): void {
+  #require(phase: ChangePhase, step: string): void {
     if (this.phase === phase) return;
-    throw new Fault("CONFLICT", `the authority is ${this.phase}; it has to be ${what}`, {
+    const { is, next } = standings[this.phase];
+    throw new Fault("CONFLICT", `${is}: there is nothing to ${step}`, {
       details: { expected: phase, actual: this.phase },
-      hint: "fairlead gateway authority show",
+      hint: `fairlead gateway authority ${step === "abort" ? "show" : next}`,
     });
   }
 }
+
+/** Where a change stands, and the step that comes then. */
+const standings: Readonly<Record<ChangePhase, { readonly is: string; readonly next: string }>> = {
+  single: { is: "no change of the authority's key is under way", next: "announce" },
+  announced: { is: "the next key is announced and does not sign yet", next: "switch" },
+  switched: { is: "the next key signs already", next: "retire" },
+};
 
 async function finishRetiring(options: AuthorityOptions, next: Authority): Promise<void> {
   await putAuthority(options, next);

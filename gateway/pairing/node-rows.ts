@@ -25,6 +25,7 @@ export function toNodeRecord(row: NodesTable): NodeRecord {
     keyDigest: row.key_digest,
     pairedAt: row.paired_at,
     certificateExpiresAt: row.certificate_expires_at,
+    issuerPin: row.issuer_pin,
     revokedAt: row.revoked_at ?? undefined,
     hostName: row.host_name,
     platform: row.platform,

@@ -16,6 +16,8 @@ export interface NodeRecord {
   readonly pairedAt: number;
   /** When its present certificate ends, in milliseconds since 1970; 0: it was admitted and has not fetched one yet. */
   readonly certificateExpiresAt: number;
+  /** Pin of the authority that signed that certificate; empty: not known. */
+  readonly issuerPin: string;
   /** When it was revoked, in milliseconds since 1970. */
   readonly revokedAt: number | undefined;
   /** As the machine said when it enrolled; for people. */

@@ -45,6 +45,8 @@ export interface AdminFaceOptions {
     readonly note?: string;
   }) => Promise<MadeInvite>;
   readonly enrolments: Enrolments;
+  /** The pins of the authorities whose certificates count. */
+  readonly trustedPins: () => readonly string[];
   /** What a node publishes now. */
   readonly published: (nodeId: string) => Published;
   /** Tells the catalogues that a node's names begin with another alias now. */
@@ -83,7 +85,8 @@ export function createAdminFace(options: AdminFaceOptions): ServiceImplementatio
 
 function summary(options: AdminFaceOptions, node: NodeRecord): MessageInitShape<typeof NodeSummarySchema> {
   const { links, published } = options;
-  const known = { presence: links.presence(node.id), facts: links.facts(node.id) };
+  const isCutOff = node.issuerPin !== "" && !options.trustedPins().includes(node.issuerPin);
+  const known = { presence: links.presence(node.id), facts: links.facts(node.id), isCutOff };
   return toNodeSummary(node, known, published(node.id));
 }
 

@@ -28,15 +28,17 @@ export interface Published {
 export interface LinkKnown {
   readonly presence: Presence;
   readonly facts: NodeFacts;
+  /** The authority that signed its certificate has gone: no handshake takes it any more. */
+  readonly isCutOff: boolean;
 }
 
 /** A node as lists show it: what the store, the link and the catalogues know of it. */
 export function toNodeSummary(
   node: NodeRecord,
-  { presence, facts }: LinkKnown,
+  { presence, facts, isCutOff }: LinkKnown,
   published: Published,
 ): MessageInitShape<typeof NodeSummarySchema> {
-  const standing = standingOf(node, presence);
+  const standing = standingOf(node, presence, isCutOff);
   return {
     id: node.id,
     alias: node.alias,
@@ -87,6 +89,7 @@ function toMachine({ bootId, address, atMs }: LinkedMachine): MessageInitShape<t
 function standingOf(
   node: NodeRecord,
   presence: Presence,
+  isCutOff: boolean,
 ): { readonly state: string; readonly sinceMs: bigint; readonly reason: string } {
   if (node.revokedAt !== undefined)
     return { state: "revoked", sinceMs: BigInt(node.revokedAt), reason: "revoked" };
@@ -94,7 +97,9 @@ function standingOf(
   // It was approved while it was not on the line, and has not come back for its certificate.
   const isAwaited = node.certificateExpiresAt === 0 && presence.state === "offline";
   const reason = isAwaited ? "awaits_machine" : presence.reason;
-  return { state: presence.state, sinceMs: BigInt(sinceMs), reason };
+  // A link that is up goes on: it is the next one that its certificate does not open.
+  const isOut = isCutOff && presence.state === "offline";
+  return { state: presence.state, sinceMs: BigInt(sinceMs), reason: isOut ? "foreign_certificate" : reason };
 }
 
 function undrainStep({ alias }: NodeRecord): string {
@@ -102,7 +107,8 @@ function undrainStep({ alias }: NodeRecord): string {
 }
 
 function nextStep(node: NodeRecord, state: string, reason: string): string {
-  if (state === "revoked") return "fairlead invite, then on that machine fairlead node join CODE";
+  if (state === "revoked" || reason === "foreign_certificate")
+    return "fairlead invite, then on that machine fairlead node join CODE";
   if (reason === "awaits_machine")
     return "on that machine: fairlead node join CODE, with the code that it asked with";
   if (state === "offline" && reason === "goodbye") return "on that machine: fairlead node run";

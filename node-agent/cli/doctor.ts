@@ -8,7 +8,7 @@ import { startDeadline } from "../../shared/lifetime/clock.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
 import { readNodeSettings } from "../config/node-settings.ts";
-import { readNodeStatus } from "../config/status-file.ts";
+import { type ReadNodeStatus, readNodeStatus } from "../config/status-file.ts";
 import { findIdentity, type NodeIdentity } from "../pairing/identity.ts";
 import { type AskedTime, askGatewayTime, judgeClock } from "../pairing/mend-before-dial.ts";
 
@@ -35,10 +35,12 @@ export const doctor: CommandModule = {
   example: "fairlead node doctor",
   run: async (_, runtime) => {
     const { identity, finding } = await lookAtIdentity(runtime);
+    const status = await readNodeStatus(runtime.home.nodeDir);
     const findings: readonly Finding[] = [
       finding,
       ...(identity ? await lookAtGateway(identity, runtime) : []),
-      await lookAtAgent(runtime),
+      ...lookAtCutOff(status),
+      lookAtAgent(status),
       await lookAtHome(runtime),
       await lookAtDisk(runtime),
       ...(await lookAtWatches()),
@@ -151,9 +153,15 @@ function lookAtCertificate(identity: NodeIdentity, asked: AskedTime | undefined)
   };
 }
 
-async function lookAtAgent(runtime: Runtime): Promise<Finding> {
+/** The gateway answers, but takes no certificate of this machine any more: that shows in the last dial only. */
+function lookAtCutOff(status: ReadNodeStatus | undefined): readonly Finding[] {
+  if (status?.reason !== "foreign_certificate") return [];
+  const message = "the key that signed the certificate of this machine counts no more at the gateway";
+  return [{ check: "certificate", state: "failed", message, hint: "fairlead node join CODE" }];
+}
+
+function lookAtAgent(status: ReadNodeStatus | undefined): Finding {
   const check = "agent";
-  const status = await readNodeStatus(runtime.home.nodeDir);
   if (!status?.isAlive)
     return { check, state: "warning", message: "it does not run", hint: "fairlead node run" };
   const { pid, state, reason, nextStep } = status;

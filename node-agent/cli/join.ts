@@ -87,6 +87,8 @@ async function chooseExisting(
   if (input.flag("new-identity")) return "new_key";
   const status = await readNodeStatus(runtime.home.nodeDir);
   if (status?.joinsAs !== undefined) return status.joinsAs;
+  // The key of the gateway's authority was changed while this machine was away: only a code lets it in again.
+  if (status?.reason === "foreign_certificate") return "same_key";
   if (status?.state !== "offline" || status.retryable) return "refuse";
   if (status.code === "IDENTITY_UNKNOWN" || status.code === "IDENTITY_EXPIRED") return "same_key";
   if (status.code !== "IDENTITY_REVOKED") return "refuse";

@@ -241,6 +241,7 @@ function toRecord(alias: string, profile: NodeProfile): NodeRecord {
     keyDigest: "",
     pairedAt: 0,
     certificateExpiresAt: 0,
+    issuerPin: "",
     revokedAt: undefined,
     hostName: "",
     platform: "linux",

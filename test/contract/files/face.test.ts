@@ -30,6 +30,7 @@ const node: NodeRecord = {
   keyDigest: "",
   pairedAt: 0,
   certificateExpiresAt: 0,
+  issuerPin: "",
   revokedAt: undefined,
   hostName: "",
   platform: "linux",
