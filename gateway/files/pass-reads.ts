@@ -57,7 +57,7 @@ export async function* passTree(
   context: CallContext,
 ): AsyncIterable<MessageInitShape<typeof FilesReadTreeResponseSchema>> {
   const target = await findTarget(options, { ...request, verb: "read" }, context);
-  const { strict, exclude } = request;
+  const { strict, exclude, only } = request;
   const denied: EntryProblem[] = [];
   let root = target.path as string;
   const filter = createTreeFilter({
@@ -68,7 +68,7 @@ export async function* passTree(
     },
   });
   const parts = target.handle.files.readTree(
-    { path: target.path, strict, exclude },
+    { path: target.path, strict, exclude, only },
     { ...callOptions(context), bulk: true },
   );
   for await (const part of parts) {

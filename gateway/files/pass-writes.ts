@@ -117,6 +117,8 @@ export async function passWriteTree(
   const denied: EntryProblem[] = [];
   const filter = createTreeFilter({
     denial: (path) => target.denial(below(target.path, path)),
+    // What is copied is read: a digest alone gives nobody content.
+    denialOfCopy: (path) => target.denial(below(target.path, path), "read"),
     onDenied: (path, fault) => {
       if (strict) throw fault;
       if (denied.length < maxProblems) denied.push(toProblem(path, fault));

@@ -14,6 +14,8 @@ export interface TreePart {
 export interface TreeFilterOptions {
   /** Why an entry may not pass; its path is relative to the tree's root. */
   readonly denial: (path: string) => Fault | undefined | Promise<Fault | undefined>;
+  /** Why the file at `path` may not be copied from; what nothing is said of may not. */
+  readonly denialOfCopy?: (path: string) => Fault | undefined | Promise<Fault | undefined>;
   /** An entry that was left out; may throw to end the tree. */
   readonly onDenied: (path: string, fault: Fault) => void;
 }
@@ -60,7 +62,7 @@ class Filter implements TreeFilter {
       const end = at + Number(item.inlineBytes);
       if (end > part.content.byteLength) throw malformed("a message holds less content than its entries say");
       const waiting = this.#options.denial(entry.path);
-      const fault = waiting instanceof Promise ? await waiting : waiting;
+      const fault = (waiting instanceof Promise ? await waiting : waiting) ?? (await this.#judgeCopy(item));
       if (fault) {
         this.#denied += 1n;
         this.#options.onDenied(entry.path, fault);
@@ -75,6 +77,13 @@ class Filter implements TreeFilter {
     if (at !== part.content.byteLength) throw malformed("a message holds more content than its entries say");
     if (kept.length === part.entries.length) return part;
     return { ...part, entries: kept, content: Buffer.concat(contents) };
+  }
+
+  async #judgeCopy({ copyFrom }: TreeEntry): Promise<Fault | undefined> {
+    if (copyFrom === "") return undefined;
+    const judge = this.#options.denialOfCopy;
+    if (!judge) return malformed("a file that is sent is said to be a copy");
+    return await judge(copyFrom);
   }
 
   #passFileTrailer<P extends TreePart>(part: P, trailer: FileTrailer): P {

@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { parseDigest } from "../../shared/content/digest.ts";
+import { digestOf, parseDigest } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
   EntryKind,
@@ -19,6 +19,9 @@ import { parseRequestPath, toWireProblem, toWireSource } from "./wire.ts";
 const maxItems = 1000;
 const maxPathBytes = 256 * 1024;
 
+/** Where the digits of an identity end in a digest: enough of them to tell folders apart, and no number of a disk. */
+const identityEnd = "sha256:".length + 32;
+
 /** `Files.Manifest`. */
 export async function* readManifest(
   { workspace, manifest }: { readonly workspace: Workspace; readonly manifest: WorkspaceManifest },
@@ -33,6 +36,8 @@ export async function* readManifest(
   const first = create(FilesManifestResponseSchema, { digest, unchanged: digest === known });
   const source = { workspace: workspace.settings.name, requestedPath: path, canonicalPath };
   first.source = create(SourceSchema, toWireSource(source));
+  const { device, inode } = await workspace.root.stat(path);
+  first.folderIdentity = digestOf(`${device}:${inode}`).slice("sha256:".length, identityEnd);
   const tally = createTally(found);
   let message = first;
   let pathBytes = 0;

@@ -10,7 +10,7 @@ import {
   type WriteTreeHeader,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { createGlobSet } from "../../shared/names/glob.ts";
-import { relativePath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { appendPath, relativePath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { HideRule } from "../../shared/root/root-handle.ts";
 import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
 import { packTree } from "../../shared/tree/pack-tree.ts";
@@ -39,6 +39,7 @@ export async function* readTree(
     strict: request.strict,
     signal,
     ...(hide ? { hide } : {}),
+    ...(request.only.length > 0 ? { only: parseOnly(path, request.only) } : {}),
     ...(maxFileBytes === undefined ? {} : { maxFileBytes }),
   });
   let isFirst = true;
@@ -68,6 +69,17 @@ function toReadResponse({
   if (fileTrailer) response.fileTrailer = fileTrailer;
   if (treeTrailer) response.treeTrailer = treeTrailer;
   return response;
+}
+
+const maxOnly = 10_000;
+
+function parseOnly(path: WorkspacePath, only: readonly string[]): WorkspacePath[] {
+  if (only.length > maxOnly) {
+    throw new Fault("INVALID_ARGUMENT", `at most ${maxOnly} files of a tree can be named`, {
+      details: { field: "only", limit: maxOnly, actual: only.length },
+    });
+  }
+  return only.map((below) => appendPath(path, parseRequestPath(below, "only")));
 }
 
 /** The globs are of paths below the tree's folder. */

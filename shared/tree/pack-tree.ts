@@ -12,6 +12,7 @@ import {
   type TreeEntry,
 } from "../gen/fairlead/v1/files_pb.ts";
 import { relativePath, type WorkspacePath } from "../names/workspace-path.ts";
+import { notAFile } from "../root/refusals.ts";
 import type {
   Entry,
   HideRule,
@@ -30,6 +31,8 @@ export interface PackTreeOptions extends OperationOptions {
   readonly root: RootHandle;
   /** The folder whose content is the tree. */
   readonly path: WorkspacePath;
+  /** Only these files, in this order; the paths are the workspace's. All that is below the folder by default. */
+  readonly only?: readonly WorkspacePath[];
   /** Left out as if it were not there; the path is the workspace's. */
   readonly hide?: HideRule;
   /** Judges a file before it is opened; its fault makes the file a problem. */
@@ -50,16 +53,7 @@ export interface PackTreeOptions extends OperationOptions {
  */
 export async function* packTree(options: PackTreeOptions): AsyncGenerator<TreePart, void> {
   const packer = new Packer(options);
-  const { root, path, signal, maxEntries, maxDepth, hide, check } = options;
-  const batches = root.walk(path, {
-    contentUpToBytes: maxInlineBytes,
-    ...(hide ? { hide } : {}),
-    ...(check ? { check } : {}),
-    ...(maxEntries === undefined ? {} : { maxEntries }),
-    ...(maxDepth === undefined ? {} : { maxDepth }),
-    ...(signal ? { signal } : {}),
-  });
-  for await (const batch of batches) {
+  for await (const batch of options.only ? walkOnly(options, options.only) : walkAll(options)) {
     for (const item of batch) {
       if (packer.isFull(item)) yield packer.flush();
       const large = packer.take(item);
@@ -70,6 +64,41 @@ export async function* packTree(options: PackTreeOptions): AsyncGenerator<TreePa
   }
   if (!packer.isEmpty) yield packer.flush();
   yield packer.close();
+}
+
+function walkAll(options: PackTreeOptions): AsyncIterable<readonly WalkItem[]> {
+  const { root, path, signal, maxEntries, maxDepth, hide, check } = options;
+  return root.walk(path, {
+    contentUpToBytes: maxInlineBytes,
+    ...(hide ? { hide } : {}),
+    ...(check ? { check } : {}),
+    ...(maxEntries === undefined ? {} : { maxEntries }),
+    ...(maxDepth === undefined ? {} : { maxDepth }),
+    ...(signal ? { signal } : {}),
+  });
+}
+
+async function* walkOnly(
+  options: PackTreeOptions,
+  paths: readonly WorkspacePath[],
+): AsyncGenerator<readonly WalkItem[], void> {
+  for (const path of paths) {
+    options.signal?.throwIfAborted();
+    yield [await findOne(options, path)];
+  }
+}
+
+async function findOne({ root, check }: PackTreeOptions, path: WorkspacePath): Promise<WalkItem> {
+  const checked = check ? { check } : {};
+  try {
+    const entry = await root.stat(path, checked);
+    if (entry.kind !== "file") throw notAFile(path);
+    if (entry.sizeBytes > maxInlineBytes) return { kind: "entry", entry };
+    return { kind: "entry", ...root.readSmall(path, { ...checked, maxBytes: maxInlineBytes }) };
+  } catch (error) {
+    if (!isFault(error)) throw error;
+    return { kind: "problem", problem: { path, fault: error } };
+  }
 }
 
 class Packer {

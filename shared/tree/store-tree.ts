@@ -1,4 +1,3 @@
-import { digestOf } from "../content/digest.ts";
 import { Fault, isFault } from "../fault/fault.ts";
 import {
   EntryKind,
@@ -7,13 +6,15 @@ import {
   type TreeEntry,
   type TreeTrailer,
 } from "../gen/fairlead/v1/files_pb.ts";
-import { appendPath, parseWorkspacePath, pathNames, type WorkspacePath } from "../names/workspace-path.ts";
+import { appendPath, parseWorkspacePath, type WorkspacePath } from "../names/workspace-path.ts";
 import type { BatchWriter, CanonicalCheck, RootHandle, StageOptions } from "../root/root-handle.ts";
 import { fromWireFault } from "../rpc/fault-wire.ts";
-import { isStandingEqual, openIncoming, type IncomingFile } from "./incoming-file.ts";
+import { isStandingEqual, openIncoming } from "./incoming-file.ts";
+import type { Pending, SmallFile, Streamed } from "./pending-entry.ts";
+import { copyLarge, readCopied, requireAnnounced, requireStanding } from "./standing.ts";
 import { startFolderTimes, type FolderTimes } from "./tree-folder-times.ts";
-import { maxNamedProblems, type TreePart, type TreeProblem } from "./tree-part.ts";
-import { differs, kindWord, malformed, ownersMode } from "./tree-rules.ts";
+import { maxInlineBytes, maxNamedProblems, type TreePart, type TreeProblem } from "./tree-part.ts";
+import { differs, kindWord, malformed, ownersMode, requireDepth, requireEntries } from "./tree-rules.ts";
 import { assertTrailer, createTreeTally } from "./tree-tally.ts";
 
 /** Where a tree goes and what is allowed there. */
@@ -70,20 +71,6 @@ export async function storeTree(
     await storer.take(part);
   }
   return storer.finish();
-}
-
-interface Streamed {
-  readonly entry: Entry;
-  readonly pending: Pending;
-  /** Undefined once the file has failed: what still comes of it is dropped. */
-  file: IncomingFile | undefined;
-  receivedBytes: bigint;
-}
-
-/** An entry in the order of the tree, until everything before it has been settled. */
-interface Pending {
-  entry: Entry;
-  state: "open" | "stored" | "failed" | "given-up";
 }
 
 /** Entries kept in order until the small files among them are published. */
@@ -170,7 +157,7 @@ class Storer implements AsyncDisposable {
       this.#pending.push(pending);
       if (item.streamed) {
         this.#streamed = { entry, pending, file: undefined, receivedBytes: 0n };
-        await this.#openFile(this.#streamed);
+        await this.#openFile(this.#streamed, item);
       } else {
         this.#came.add(entry);
         await this.#store(pending, item, part.content.subarray(at, end));
@@ -186,11 +173,7 @@ class Storer implements AsyncDisposable {
 
   #count(): void {
     this.#entryCount += 1;
-    const limit = this.#options.maxEntries ?? 1_000_000;
-    if (this.#entryCount <= limit) return;
-    throw new Fault("LIMIT_REACHED", `the tree has more than ${limit} entries`, {
-      details: { limit, actual: this.#entryCount },
-    });
+    requireEntries(this.#entryCount, this.#options.maxEntries);
   }
 
   async #store(pending: Pending, item: TreeEntry, content: Uint8Array): Promise<void> {
@@ -199,8 +182,7 @@ class Storer implements AsyncDisposable {
       const path = this.#pathOf(entry);
       if (entry.kind === EntryKind.FILE) {
         // A file that is staged is stored only once it has its name.
-        if (this.#stageSmall(path, pending, { item, content })) return;
-        this.#unchangedCount += 1;
+        if ((await this.#storeFile(path, { pending, item, content })) === "staged") return;
       } else if (entry.kind === EntryKind.FOLDER) await this.#makeFolder(path, entry);
       else await this.#makeLink(path, entry);
       pending.state = "stored";
@@ -209,18 +191,35 @@ class Storer implements AsyncDisposable {
     }
   }
 
+  async #storeFile(path: WorkspacePath, { pending, item, content }: SmallFile): Promise<"staged" | "stored"> {
+    const { root, signal } = this.#options;
+    const { entry } = pending;
+    await requireStanding(root, path, item);
+    let bytes = content;
+    if (item.copyFrom !== "") {
+      const from = appendPath(this.#options.path, parseWorkspacePath(item.copyFrom, { field: "copyFrom" }));
+      if (entry.sizeBytes > maxInlineBytes) {
+        const how = {
+          ...this.#writing(entry),
+          precondition: this.#precondition,
+          ...(signal ? { signal } : {}),
+        };
+        await copyLarge(root, { from, to: path, entry }, how);
+        return "stored";
+      }
+      bytes = readCopied(root, from);
+    }
+    if (this.#stageSmall(path, pending, bytes)) return "staged";
+    this.#unchangedCount += 1;
+    return "stored";
+  }
+
   #pathOf(entry: Entry): WorkspacePath {
     const relative = parseWorkspacePath(entry.path);
     if (relative === "") {
       throw new Fault("PATH_INVALID", "an entry of the tree has no name", { details: { field: "path" } });
     }
-    const limit = this.#options.maxDepth ?? 64;
-    const depth = pathNames(relative).length;
-    if (depth > limit + 1) {
-      throw new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep`, {
-        details: { limit, actual: depth },
-      });
-    }
+    requireDepth(relative, this.#options.maxDepth);
     const path = appendPath(this.#options.path, relative);
     const refused = this.#options.mayWrite?.(path, kindWord(entry.kind));
     if (refused) throw refused;
@@ -244,16 +243,9 @@ class Storer implements AsyncDisposable {
   }
 
   /** Whether it was staged; else the file stands there as it is to be. */
-  #stageSmall(path: WorkspacePath, pending: Pending, { item, content }: Inline): boolean {
+  #stageSmall(path: WorkspacePath, pending: Pending, content: Uint8Array): boolean {
     const { entry } = pending;
-    if (entry.sizeBytes !== item.inlineBytes)
-      throw malformed(`${entry.path} comes with another size than its own`);
-    const actual = digestOf(content);
-    if (actual !== entry.digest) {
-      throw new Fault("INTEGRITY_FAILURE", `what arrived for ${entry.path} is not what was announced`, {
-        details: { path: entry.path, expected: entry.digest, actual },
-      });
-    }
+    requireAnnounced(entry, content);
     try {
       this.#batch.add(path, content, { ...this.#writing(entry), precondition: this.#precondition });
     } catch (error) {
@@ -299,10 +291,12 @@ class Storer implements AsyncDisposable {
     if (last) await this.#times.settle(last.entry.path, check);
   }
 
-  async #openFile(streamed: Streamed): Promise<void> {
+  async #openFile(streamed: Streamed, item: TreeEntry): Promise<void> {
     const { entry } = streamed;
     try {
-      streamed.file = await openIncoming(this.#options.root, this.#pathOf(entry), {
+      const path = this.#pathOf(entry);
+      await requireStanding(this.#options.root, path, item);
+      streamed.file = await openIncoming(this.#options.root, path, {
         ...this.#writing(entry),
         sizeBytes: entry.sizeBytes,
         precondition: this.#precondition,
@@ -392,9 +386,4 @@ class Storer implements AsyncDisposable {
     void batch;
     if (this.#streamed) await this.#dropFile(this.#streamed);
   }
-}
-
-interface Inline {
-  readonly item: TreeEntry;
-  readonly content: Uint8Array;
 }

@@ -1,7 +1,7 @@
 import { isDigest, type Digest } from "../content/digest.ts";
 import { Fault } from "../fault/fault.ts";
 import { EntryKind } from "../gen/fairlead/v1/files_pb.ts";
-import type { WorkspacePath } from "../names/workspace-path.ts";
+import { pathNames, type WorkspacePath } from "../names/workspace-path.ts";
 
 /** The digest of a file's trailer, which must have one. */
 export function requireDigest(text: string): Digest {
@@ -31,4 +31,21 @@ export function differs(path: WorkspacePath): Fault {
 /** Permission bits of a folder that is made: it is filled afterwards, so its owner may always enter and write. */
 export function ownersMode(mode: number): number {
   return (mode & 0o777) | 0o700;
+}
+
+/** Fails with `LIMIT_REACHED` for a tree of more entries than its limit, 1,000,000 by default. */
+export function requireEntries(count: number, limit = 1_000_000): void {
+  if (count <= limit) return;
+  throw new Fault("LIMIT_REACHED", `the tree has more than ${limit} entries`, {
+    details: { limit, actual: count },
+  });
+}
+
+/** Fails with `LIMIT_REACHED` for an entry of a tree that lies deeper than the limit, 64 folders by default. */
+export function requireDepth(path: WorkspacePath, limit = 64): void {
+  const depth = pathNames(path).length;
+  if (depth <= limit + 1) return;
+  throw new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep`, {
+    details: { limit, actual: depth },
+  });
 }
