@@ -22,6 +22,7 @@ import {
   sourceToJson,
   timeText,
 } from "./files/remote.ts";
+import { syncCommand } from "./files/sync/sync.ts";
 import { openGateway } from "./open-gateway.ts";
 
 /** The columns of entries. */
@@ -76,6 +77,7 @@ export const commands: readonly CommandModule[] = [
   catCommand,
   getCommand,
   putCommand,
+  syncCommand,
   ...changeCommands,
 ];
 

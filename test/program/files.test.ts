@@ -1,9 +1,8 @@
-import { spawn } from "node:child_process";
 import { lstat, mkdir, readdir, readFile, readlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { errorOf, startFilesPair, type FilesPair } from "../scenarios/files/pair.ts";
-import { programFile } from "../support/program-file.ts";
+import { onTerminal } from "../support/on-terminal.ts";
 import { proves } from "../support/proves.ts";
 import { makeTempFolder } from "../support/temp-folder.ts";
 
@@ -84,29 +83,6 @@ proves(
   },
 );
 
-/** Runs a command on a terminal of its own, where somebody types `answer`. */
-function onTerminal(
-  args: readonly string[],
-  answer: string,
-): Promise<{ code: number | null; shown: string }> {
-  const words = [process.execPath, programFile, "files", ...args];
-  const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ");
-  const child = spawn("/usr/bin/script", ["--quiet", "--return", "--command", line, "/dev/null"], {
-    env: { PATH: process.env["PATH"], HOME: pair.gateway.home, FAIRLEAD_HOME: pair.gateway.home },
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-  const seen = { shown: "", isAnswered: false };
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    seen.shown += text;
-    if (seen.isAnswered || !seen.shown.includes("[y/N]")) return;
-    seen.isAnswered = true;
-    child.stdin.write(`${answer}\n`);
-  });
-  return new Promise((resolve) => {
-    child.once("close", (code) => resolve({ code, shown: seen.shown }));
-  });
-}
-
 proves(
   "files.put-default",
   "a put without a condition replaces what its user last read, and nothing else without asking",
@@ -121,16 +97,16 @@ proves(
     const changed = await pair.files(put("read"));
     expect(changed.exitCode).toBe(6);
     expect(changed.stderr).toMatch(/\(CONFLICT\)\nhint: .*--if-match/);
-    const changedThere = await onTerminal(put("read"), "y");
+    const changedThere = await onTerminal(pair.gateway.home, put("read"), "y");
     expect([changedThere.code, changedThere.shown.includes("[y/N]")]).toEqual([6, false]);
     expect(await pair.workspace.text("default/read")).toBe("changed by another");
 
     const never = await pair.files(put("never"));
     expect([never.exitCode, `${never.stdout}${never.stderr}`.includes("[y/N]")]).toEqual([6, false]);
-    const refused = await onTerminal(put("never"), "n");
+    const refused = await onTerminal(pair.gateway.home, put("never"), "n");
     expect([refused.code, refused.shown.includes("[y/N]")]).toEqual([6, true]);
     expect(await pair.workspace.text("default/never")).toBe("never read");
-    const allowed = await onTerminal(put("never"), "y");
+    const allowed = await onTerminal(pair.gateway.home, put("never"), "y");
     expect([allowed.code, allowed.shown.includes("[y/N]")]).toEqual([0, true]);
     expect(await pair.workspace.text("default/never")).toBe("new");
   },

@@ -132,4 +132,24 @@ export const files = [
     id: "files.cancel-leaves-nothing",
     says: "A transfer cancelled at 30 % leaves nothing under the target's name, no staged file and no open handle on the node after 1 s, and Ctrl-C exits 130; a part whose owner never returns is removed after 24 h.",
   },
+  {
+    id: "files.sync-only-changed",
+    says: "After one of 1,000 files changed `fairlead files sync`, and with `--push` the other way, transfers that file's content and no other, prints files and bytes sent and reused, and leaves files that exist only at the target in place; a further run sends zero content bytes.",
+  },
+  {
+    id: "files.sync-delete",
+    says: "Without `--delete` sync removes nothing; with it exactly the files missing at the source are removed at the target, but none that an exclude glob matches, dotfiles included. `--dry-run` prints the same list of changes as the real run after it and changes nothing.",
+  },
+  {
+    id: "files.sync-both-changed",
+    says: "When a path changed on both sides since the last sync, sync leaves both versions as they are, lists the path with both digests, carries all other changes and exits 7, and the workspace can afterwards be synced, released and stopped without an error.",
+  },
+  {
+    id: "files.sync-root-replaced",
+    says: "When the source root is another folder than at the last sync (new identity), is empty, or lacks more than half of the files known from then, `sync --delete` removes nothing unless a person confirms it on a terminal, and without one exits 6 with `CONFLICT` and the reason.",
+  },
+  {
+    id: "files.content-reused",
+    says: "A tree with 100 copies of one 1 MiB file sends that content once, and a file that was only renamed since the last sync sends zero content bytes.",
+  },
 ] as const;

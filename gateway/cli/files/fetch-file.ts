@@ -12,7 +12,7 @@ import type { Transfer } from "./transfer.ts";
 export interface FetchJob {
   readonly workspace: string;
   readonly path: string;
-  readonly place: LocalPlace;
+  readonly place: Omit<LocalPlace, typeof Symbol.asyncDispose>;
   /** As far as it is known. */
   readonly sizeBytes: number;
   readonly precondition: Precondition;
@@ -76,7 +76,7 @@ async function receive(
   }
 }
 
-function partChanged({ shown }: LocalPlace): Fault {
+function partChanged({ shown }: FetchJob["place"]): Fault {
   return new Fault("INTEGRITY_FAILURE", `what was kept of ${shown} was changed meanwhile`, {
     hint: "repeat the command",
   });

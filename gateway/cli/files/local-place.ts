@@ -1,4 +1,4 @@
-import { realpath, stat } from "node:fs/promises";
+import { mkdir, realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { errnoOf, faultFromErrno } from "../../../shared/fault/fault-from-errno.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
@@ -36,6 +36,35 @@ export async function openTreeTarget(local: string, name: string): Promise<Local
   const target = isNamed ? local : path.join(local, name);
   const isThere = await isFolderAt(target);
   return { ...(isThere ? await openItself(target, true) : await openBeside(target, "top")), isNamed };
+}
+
+/** The folder that `local` names, links resolved; as it is named where it is not there yet. */
+export async function resolveLocal(local: string): Promise<string> {
+  try {
+    return await realpath(local);
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw faultFromErrno(error, local);
+    return path.resolve(local);
+  }
+}
+
+/** The folder that is synced: made where it is missing, or undefined. `NOT_A_DIRECTORY` for anything else. */
+export async function openSyncFolder(local: string, makes: boolean): Promise<LocalPlace | undefined> {
+  if (!(await isThere(local))) {
+    if (!makes) return undefined;
+    await attempt(local, () => mkdir(local));
+  }
+  return await openItself(local, makes);
+}
+
+async function isThere(local: string): Promise<boolean> {
+  try {
+    await stat(local);
+    return true;
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw faultFromErrno(error, local);
+    return false;
+  }
 }
 
 /** What `put` takes: links in `local` itself are followed, as a person who names one means its target. */

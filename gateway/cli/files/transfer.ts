@@ -54,9 +54,19 @@ export interface TransferCounts {
   readonly failed: readonly TreeProblem[];
   /** All that failed, also those that are not named. */
   readonly failedCount: number;
+  /** What was done at the target, or would be: of a sync. */
+  readonly changes?: readonly TransferChange[];
+  /** Paths that only the target has changed, and that were left alone: of a sync. */
+  readonly kept?: readonly string[];
   /** Of a single file. */
   readonly digest?: Digest | undefined;
   readonly source?: Source | undefined;
+}
+
+/** One thing that a sync does at the target. */
+export interface TransferChange {
+  readonly action: "create" | "change" | "mode" | "remove";
+  readonly path: string;
 }
 
 /** What was transferred from where to where. */
@@ -163,6 +173,8 @@ async function printResult(
     links,
     bytes,
     unchanged: result.unchanged ?? 0,
+    ...(result.changes === undefined ? {} : { changes: result.changes.map((change) => ({ ...change })) }),
+    ...(result.kept === undefined ? {} : { kept: [...result.kept] }),
     failed: failed.map(failedToJson),
     failedCount: result.failedCount,
     durationMs: Math.round(durationMs),
@@ -170,6 +182,7 @@ async function printResult(
     source: sourceToJson(result.source),
   };
   await runtime.output.result(json, () => [
+    ...(result.changes ?? []).map(({ action, path }) => `${changeSigns[action]} ${path}`),
     `${result.from} -> ${result.to}: ${describe(result)} in ${(durationMs / 1000).toFixed(1)} s`,
   ]);
   if (runtime.output.json) return;
@@ -181,17 +194,32 @@ async function printResult(
   for (const hint of [...hints].slice(0, maxHints)) runtime.output.note(`hint: ${hint}`);
 }
 
+const changeSigns = { create: "+", change: "~", mode: "m", remove: "-" } as const;
+
 function failedToJson({ path, fault }: TreeProblem): JsonValue {
   return { path, ...toFaultJson(fault) };
 }
 
-function describe({ files, folders, links, bytes, unchanged = 0, failedCount }: TransferCounts): string {
+function describe(counts: TransferCounts): string {
+  if (counts.changes) return describeSync(counts);
+  const { files, folders, links, bytes, unchanged = 0, failedCount } = counts;
   const same = unchanged > 0 ? ` (${unchanged} unchanged)` : "";
   const parts = [
     `${files} ${files === 1 ? "file" : "files"}${same}`,
     ...(folders > 0 ? [`${folders} ${folders === 1 ? "folder" : "folders"}`] : []),
     ...(links > 0 ? [`${links} ${links === 1 ? "link" : "links"}`] : []),
     `${bytes} bytes`,
+    ...(failedCount > 0 ? [`${failedCount} failed`] : []),
+  ];
+  return parts.join(", ");
+}
+
+function describeSync(counts: TransferCounts): string {
+  const { files, bytes, filesReused = 0, bytesReused = 0, kept = [], failedCount } = counts;
+  const parts = [
+    `${files - filesReused} files and ${bytes - bytesReused} bytes sent`,
+    `${filesReused} files and ${bytesReused} bytes reused`,
+    ...(kept.length > 0 ? [`${kept.length} changed at the target only and left`] : []),
     ...(failedCount > 0 ? [`${failedCount} failed`] : []),
   ];
   return parts.join(", ");

@@ -1,0 +1,226 @@
+import { createDigester, digestOf } from "../../../../shared/content/digest.ts";
+import { Fault, isFault } from "../../../../shared/fault/fault.ts";
+import {
+  EntryKind,
+  type Entry as WireEntry,
+  type Source,
+} from "../../../../shared/gen/fairlead/v1/files_pb.ts";
+import { createGlobSet, type GlobSet } from "../../../../shared/names/glob.ts";
+import { parentPath, rootPath, type WorkspacePath } from "../../../../shared/names/workspace-path.ts";
+import type { Entry, RootHandle } from "../../../../shared/root/root-handle.ts";
+import { fromWireFault } from "../../../../shared/rpc/fault-wire.ts";
+import { chunkBytes, maxInlineBytes, type TreeProblem } from "../../../../shared/tree/tree-part.ts";
+import { kindWord } from "../../../../shared/tree/tree-rules.ts";
+import type { Remote } from "../remote.ts";
+import type { Transfer } from "../transfer.ts";
+import type { SyncEntry } from "./sync-entry.ts";
+import type { KnownFile, SyncState } from "./sync-state.ts";
+
+/** A tree as it was found. */
+export interface FoundTree {
+  /** Undefined when the folder is not there. */
+  readonly identity: string | undefined;
+  readonly entries: ReadonlyMap<string, SyncEntry>;
+  readonly problems: readonly TreeProblem[];
+}
+
+/** A tree of a node. */
+export interface RemoteTree extends FoundTree {
+  /** Of all that is in it; empty when it is not there. */
+  readonly digest: string;
+  /** All entries, those that are left out as well. */
+  readonly all: readonly SyncEntry[];
+  readonly source: Source | undefined;
+}
+
+/** A tree of this machine. */
+export interface LocalTree extends FoundTree {
+  readonly files: ReadonlyMap<string, KnownFile>;
+}
+
+/** Which paths are left out: those that a glob means, and all that is below them. */
+export interface Exclusion {
+  readonly globs: GlobSet;
+}
+
+/** Compiles the globs; faults as `createGlob`. */
+export function createExclusion(patterns: readonly string[]): Exclusion {
+  return { globs: createGlobSet(patterns, { field: "exclude" }) };
+}
+
+/** The tree at a remote path: its digest alone travels where it is the one that is remembered. */
+export async function listRemote(
+  transfer: Transfer,
+  remote: Remote,
+  { state, exclusion }: { readonly state: SyncState | undefined; readonly exclusion: Exclusion },
+): Promise<RemoteTree> {
+  const { workspace, path } = remote;
+  const knownDigest = state?.remoteDigest ?? "";
+  let identity: string | undefined;
+  let digest = "";
+  let source: Source | undefined;
+  let isWhole = false;
+  let all: SyncEntry[] = [];
+  const problems: TreeProblem[] = [];
+  try {
+    for await (const part of transfer.files.manifest({ workspace, path, knownDigest }, transfer.call)) {
+      if (part.digest !== "") {
+        identity = part.folderIdentity;
+        digest = part.digest;
+        source = part.source;
+      }
+      if (part.unchanged && state) all = [...state.remoteEntries];
+      for (const entry of part.entries) all.push(fromWire(entry));
+      for (const { path: at, fault } of part.problems) {
+        problems.push({
+          path: at,
+          fault: fault ? fromWireFault(fault) : new Fault("INTERNAL", "no reason was given"),
+        });
+      }
+      isWhole = part.trailer !== undefined;
+    }
+  } catch (error) {
+    if (!isFault(error, "NOT_FOUND")) throw error;
+    return { identity: undefined, digest: "", all: [], entries: new Map(), problems: [], source: undefined };
+  }
+  if (!isWhole)
+    throw new Fault("INTEGRITY_FAILURE", "the manifest was cut off before its end", {
+      hint: "repeat the command",
+    });
+  // What could not be read is part of the digest, and is to be said again the next time.
+  return {
+    identity,
+    digest: problems.length === 0 ? digest : "",
+    all,
+    entries: leaveOut(all, exclusion),
+    problems,
+    source,
+  };
+}
+
+function fromWire(entry: WireEntry): SyncEntry {
+  const kind = kindWord(entry.kind);
+  return {
+    path: entry.path,
+    kind,
+    sizeBytes: Number(entry.sizeBytes),
+    mode: entry.mode,
+    modifiedNs: entry.modifiedNs,
+    content: kind === "link" ? entry.linkTarget : entry.kind === EntryKind.FILE ? entry.digest : "",
+  };
+}
+
+function leaveOut(entries: readonly SyncEntry[], { globs }: Exclusion): Map<string, SyncEntry> {
+  const left = new Map<string, SyncEntry>();
+  const out = new Set<string>();
+  for (const entry of entries) {
+    const path = entry.path as WorkspacePath;
+    const isOut = out.has(parentPath(path) ?? rootPath) || globs.findItself(path) !== undefined;
+    if (!isOut) left.set(path, entry);
+    else if (entry.kind === "folder") out.add(path);
+  }
+  return left;
+}
+
+/** A change so young may be followed by another one with the same time: its digest is not remembered. In nanoseconds. */
+const tickNs = 50_000_000n;
+
+/** What listing a tree of this machine takes. */
+export interface ListLocalOptions {
+  readonly exclusion: Exclusion;
+  readonly known: ReadonlyMap<string, KnownFile>;
+  readonly nowMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** The tree of this machine; only what is new or changed is read. */
+export async function listLocal(root: RootHandle, options: ListLocalOptions): Promise<LocalTree> {
+  const { exclusion, known, nowMs, signal } = options;
+  const entries = new Map<string, SyncEntry>();
+  const files = new Map<string, KnownFile>();
+  const problems: TreeProblem[] = [];
+  const hide = (path: WorkspacePath): boolean => exclusion.globs.findItself(path) !== undefined;
+  const youngNs = BigInt(Math.trunc(nowMs)) * 1_000_000n - tickNs;
+  for await (const batch of root.walk(rootPath, { hide, signal })) {
+    for (const item of batch) {
+      if (item.kind === "problem") {
+        problems.push(item.problem);
+        continue;
+      }
+      const { entry } = item;
+      try {
+        const file = entry.kind === "file" ? await digestFile(root, entry, { known, signal }) : undefined;
+        entries.set(entry.path, toSyncEntry(entry, file?.digest));
+        if (file && file.changedNs < youngNs) files.set(entry.path, file);
+      } catch (error) {
+        if (!isFault(error) || signal.aborted) throw error;
+        problems.push({ path: entry.path, fault: error });
+      }
+    }
+  }
+  const { device, inode } = root.identity;
+  return { identity: `${device}:${inode}`, entries, files, problems };
+}
+
+function toSyncEntry(entry: Entry, digest = ""): SyncEntry {
+  const { path, kind, sizeBytes, mode, mtimeNs } = entry;
+  if (kind === "other") throw new Fault("UNSUPPORTED_FILE_TYPE", `${path} is no file`, { details: { path } });
+  const content = kind === "link" ? (entry.linkTarget ?? "") : digest;
+  return { path, kind, sizeBytes, mode, modifiedNs: mtimeNs, content };
+}
+
+interface Digesting {
+  readonly known: ReadonlyMap<string, KnownFile>;
+  readonly signal: AbortSignal;
+}
+
+async function digestFile(root: RootHandle, entry: Entry, { known, signal }: Digesting): Promise<KnownFile> {
+  const now = {
+    sizeBytes: entry.sizeBytes,
+    modifiedNs: entry.mtimeNs,
+    changedNs: entry.ctimeNs,
+    inode: entry.inode,
+  };
+  const before = known.get(entry.path);
+  if (before && isSame(before, now)) return before;
+  if (entry.sizeBytes <= maxInlineBytes) {
+    const { content } = root.readSmall(entry.path, { maxBytes: maxInlineBytes });
+    return { ...now, digest: digestOf(content) };
+  }
+  await using file = await root.openFile(entry.path);
+  const digester = createDigester();
+  const buffer = Buffer.allocUnsafe(Math.min(chunkBytes, entry.sizeBytes + 1));
+  for (;;) {
+    signal.throwIfAborted();
+    const count = await file.read(buffer, digester.sizeBytes);
+    if (count === 0) return { ...now, digest: digester.digest() };
+    digester.update(buffer.subarray(0, count));
+  }
+}
+
+function isSame(a: Omit<KnownFile, "digest">, b: Omit<KnownFile, "digest">): boolean {
+  if (a.sizeBytes !== b.sizeBytes || a.modifiedNs !== b.modifiedNs) return false;
+  return a.changedNs === b.changedNs && a.inode === b.inode;
+}
+
+/** What of a tree is known of after entries came from elsewhere: each that stands there as it was to be. */
+export async function knowArrived(
+  root: RootHandle,
+  arrived: ReadonlyMap<string, SyncEntry>,
+  signal: AbortSignal,
+): Promise<Map<string, KnownFile>> {
+  const files = new Map<string, KnownFile>();
+  for await (const batch of root.walk(rootPath, { signal })) {
+    for (const item of batch) {
+      if (item.kind === "problem") continue;
+      const { path, sizeBytes, mtimeNs, ctimeNs, inode } = item.entry;
+      const wanted = arrived.get(path);
+      if (wanted?.kind !== "file" || wanted.sizeBytes !== sizeBytes) continue;
+      // Whoever changed it since has moved its time: that of the source was set to the microsecond.
+      if (wanted.modifiedNs / 1000n !== mtimeNs / 1000n) continue;
+      const digest = wanted.content;
+      files.set(path, { sizeBytes, modifiedNs: mtimeNs, changedNs: ctimeNs, inode, digest });
+    }
+  }
+  return files;
+}

@@ -1,0 +1,120 @@
+import { contentOf, type SyncEntry, type SyncTree } from "./sync-entry.ts";
+
+/** What a plan is made of. */
+export interface PlanInput {
+  readonly source: SyncTree;
+  readonly target: SyncTree;
+  /** The content of each path that both had when they were last synced. */
+  readonly base: ReadonlyMap<string, string>;
+  /** Paths that could not be read on one side: nothing at or below them is touched. */
+  readonly unread: ReadonlySet<string>;
+  /** Remove at the target what the source has not. */
+  readonly deletes: boolean;
+  /** What the target has otherwise is replaced, whoever changed it. */
+  readonly overwrites?: boolean;
+}
+
+/** Something that is to be done at the target. */
+export interface Change {
+  readonly action: "create" | "change" | "mode" | "remove";
+  /** As it is to be; for a removal as it is. */
+  readonly entry: SyncEntry;
+  /** What stands there now. */
+  readonly standing?: SyncEntry;
+}
+
+/** A path that both sides have changed: it is left alone. */
+export interface Clash {
+  readonly path: string;
+  /** The content at each side: a digest, a link's target, `folder`, or `absent`. */
+  readonly source: string;
+  readonly target: string;
+}
+
+/** What a sync does. */
+export interface SyncPlan {
+  /** In order of their paths, what is made before what is removed. */
+  readonly changes: readonly Change[];
+  readonly clashes: readonly Clash[];
+  /** Paths that only the target has changed: they are left as they are. */
+  readonly kept: readonly string[];
+  /** Files that are the same on both sides, and their bytes. */
+  readonly sameFiles: number;
+  readonly sameBytes: number;
+}
+
+/** Compares two trees, and each with what both were at the last sync. */
+export function planSync(input: PlanInput): SyncPlan {
+  const changes: Change[] = [];
+  const clashes: Clash[] = [];
+  const kept: string[] = [];
+  let sameFiles = 0;
+  let sameBytes = 0;
+  for (const [path, entry] of input.source) {
+    if (isUnread(path, input.unread)) continue;
+    const standing = input.target.get(path);
+    const verdict = judge(entry, standing, input);
+    if (verdict === "clash") clashes.push(toClash(path, entry, standing));
+    else if (verdict === "kept") kept.push(path);
+    else if (verdict !== "same") changes.push({ action: verdict, entry, ...(standing ? { standing } : {}) });
+    if (verdict !== "same" || entry.kind !== "file") continue;
+    sameFiles += 1;
+    sameBytes += entry.sizeBytes;
+  }
+  const removals = input.deletes ? planRemovals(input, clashes) : [];
+  return { changes: [...changes, ...removals], clashes, kept, sameFiles, sameBytes };
+}
+
+function judge(
+  entry: SyncEntry,
+  standing: SyncEntry | undefined,
+  { base, overwrites }: PlanInput,
+): "create" | "change" | "mode" | "same" | "clash" | "kept" {
+  if (!standing) return "create";
+  const [wanted, found] = [contentOf(entry), contentOf(standing)];
+  if (wanted === found) return hasMode(entry, standing) ? "same" : "mode";
+  // A folder is not replaced by a file, nor a file by a folder: all that is in it would go.
+  if (entry.kind !== standing.kind) return "clash";
+  const known = base.get(entry.path);
+  if (overwrites === true || known === found) return "change";
+  return known === wanted ? "kept" : "clash";
+}
+
+/** Folders keep the mode they have: what is in them is made with what its owner may do. */
+function hasMode(a: SyncEntry, b: SyncEntry): boolean {
+  return a.kind !== "file" || (a.mode & 0o777) === (b.mode & 0o777);
+}
+
+function planRemovals({ source, target, base, unread }: PlanInput, clashes: Clash[]): Change[] {
+  const removals: Change[] = [];
+  const stays = new Set<string>();
+  for (const [path, entry] of [...target].toReversed()) {
+    if (source.has(path) || isUnread(path, unread) || stays.has(path)) continue;
+    const known = base.get(path);
+    // It was removed at the source, and changed here since: both versions are left as they are.
+    if (entry.kind !== "folder" && known !== undefined && known !== contentOf(entry)) {
+      clashes.push(toClash(path, undefined, entry));
+      for (let above = parentOf(path); above !== ""; above = parentOf(above)) stays.add(above);
+    } else removals.push({ action: "remove", entry, standing: entry });
+  }
+  return removals;
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf("/")));
+}
+
+function isUnread(path: string, unread: ReadonlySet<string>): boolean {
+  if (unread.size === 0) return false;
+  for (let at = path; at !== ""; at = parentOf(at)) if (unread.has(at)) return true;
+  return unread.has("");
+}
+
+function toClash(path: string, source: SyncEntry | undefined, target: SyncEntry | undefined): Clash {
+  return { path, source: sayContent(source), target: sayContent(target) };
+}
+
+function sayContent(entry: SyncEntry | undefined): string {
+  if (!entry) return "absent";
+  return entry.kind === "folder" ? "folder" : entry.content;
+}

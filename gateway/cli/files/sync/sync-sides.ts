@@ -1,0 +1,150 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { parseDigest } from "../../../../shared/content/digest.ts";
+import { Fault } from "../../../../shared/fault/fault.ts";
+import {
+  WritePrecondition,
+  type FilesWriteTreeRequestSchema,
+} from "../../../../shared/gen/fairlead/v1/files_pb.ts";
+import { rootPath, type WorkspacePath } from "../../../../shared/names/workspace-path.ts";
+import type { RootHandle } from "../../../../shared/root/root-handle.ts";
+import { freeReceived } from "../../../../shared/rpc/chunk-memory.ts";
+import { fromWireFault } from "../../../../shared/rpc/fault-wire.ts";
+import { packTree } from "../../../../shared/tree/pack-tree.ts";
+import { storeTree } from "../../../../shared/tree/store-tree.ts";
+import type { TreePart, TreeProblem } from "../../../../shared/tree/tree-part.ts";
+import type { Condition } from "../condition.ts";
+import { fetchFile } from "../fetch-file.ts";
+import { hereOf, partKeyOf } from "../part-key.ts";
+import { remoteChild, type Remote } from "../remote.ts";
+import { storeFile } from "../store-file.ts";
+import type { Transfer } from "../transfer.ts";
+import type { SyncSides } from "./apply-plan.ts";
+import { conditionOf } from "./sync-parts.ts";
+
+/** Between what it is synced. */
+export interface SyncEnds {
+  readonly transfer: Transfer;
+  readonly remote: Remote;
+  readonly root: RootHandle;
+  /** The local folder as messages show it. */
+  readonly shown: string;
+}
+
+type WriteMessage = MessageInitShape<typeof FilesWriteTreeRequestSchema>;
+
+/** From the node to this machine. */
+export function pullSides({ transfer, remote, root, shown }: SyncEnds): SyncSides {
+  const { workspace, path } = remote;
+  return {
+    contents: (only) =>
+      freed(transfer.files.readTree({ workspace, path, only: [...only] }, { ...transfer.call, bulk: true })),
+    store: async (parts) => {
+      const { signal, onBytes } = transfer;
+      const options = { root, path: rootPath, precondition: "any", signal, onBytes } as const;
+      return (await storeTree(parts, options)).problems;
+    },
+    carry: async (change) => {
+      const { entry } = change;
+      const condition = conditionOf(change);
+      const source = remoteChild(remote, entry.path);
+      const place = { root, path: toPath(entry.path), shown: `${shown}/${entry.path}` };
+      await fetchFile(transfer, {
+        workspace,
+        path: source.path,
+        place,
+        sizeBytes: entry.sizeBytes,
+        precondition:
+          condition === "absent" ? { kind: "absent" } : { kind: "match", digest: parseDigest(condition) },
+        partKey: partKeyOf(source.shown, place.path),
+      });
+    },
+    remove: async ({ path: at, kind, content }) => {
+      await root.remove(toPath(at), kind === "file" ? { ifMatch: parseDigest(content) } : {});
+    },
+  };
+}
+
+async function* freed<P extends TreePart>(parts: AsyncIterable<P>): AsyncGenerator<P, void> {
+  for await (const part of parts) {
+    yield part;
+    freeReceived(part.content);
+  }
+}
+
+/** From this machine to the node. */
+export function pushSides({ transfer, remote, root, shown }: SyncEnds): SyncSides {
+  const { workspace, path } = remote;
+  return {
+    contents: (only) => packTree({ root, path: rootPath, only: only.map(toPath), signal: transfer.signal }),
+    store: async (parts) => {
+      const found: TreeProblem[] = [];
+      const messages = treeMessages({
+        transfer,
+        remote,
+        parts,
+        onProblem: (problem) => void found.push(problem),
+      });
+      const { problems } = await transfer.files.writeTree(messages, transfer.call);
+      return [...found, ...problems.map(({ path: at, fault }) => ({ path: at, fault: toFault(fault) }))];
+    },
+    carry: async (change) => {
+      const { entry } = change;
+      const target = remoteChild(remote, entry.path);
+      await using file = await root.openFile(toPath(entry.path));
+      const partKey = partKeyOf(hereOf(`${shown}/${entry.path}`), target.shown);
+      await storeFile(transfer, {
+        workspace,
+        path: target.path,
+        file,
+        condition: toCondition(conditionOf(change)),
+        partKey,
+      });
+    },
+    remove: async ({ path: at, kind, content }) => {
+      const child = path === "" ? at : `${path}/${at}`;
+      const ifMatch = kind === "file" ? content : "";
+      await transfer.files.remove({ workspace, path: child, ifMatch }, transfer.call);
+    },
+  };
+}
+
+function toCondition(text: string): Condition {
+  return text === "absent" ? { kind: "absent" } : { kind: "match", digest: parseDigest(text) };
+}
+
+/** Paths of a listing were parsed where they were found. */
+function toPath(path: string): WorkspacePath {
+  return path as WorkspacePath;
+}
+
+function toFault(fault: Parameters<typeof fromWireFault>[0] | undefined): Fault {
+  return fault ? fromWireFault(fault) : new Fault("INTERNAL", "the entry failed for no reason given");
+}
+
+interface Messages {
+  readonly transfer: Transfer;
+  readonly remote: Remote;
+  readonly parts: AsyncIterable<TreePart>;
+  /** Hears of what never reached the node. */
+  readonly onProblem: (problem: TreeProblem) => void;
+}
+
+async function* treeMessages({
+  transfer,
+  remote: { workspace, path },
+  parts,
+  onProblem,
+}: Messages): AsyncGenerator<WriteMessage, void> {
+  yield { header: { workspace, path, precondition: WritePrecondition.ANY } };
+  for await (const { entries, problems = [], fileTrailer, treeTrailer, content } of parts) {
+    for (const problem of problems) onProblem({ path: problem.path, fault: toFault(problem.fault) });
+    const { byteLength } = content;
+    yield {
+      entries,
+      content,
+      ...(fileTrailer ? { fileTrailer } : {}),
+      ...(treeTrailer ? { treeTrailer: { ...treeTrailer, failed: 0n } } : {}),
+    };
+    transfer.onBytes(byteLength);
+  }
+}

@@ -1,0 +1,209 @@
+import { Fault } from "../../../../shared/fault/fault.ts";
+import { confirm } from "../../../../shared/terminal/ask.ts";
+import type { CommandModule } from "../../../../shared/terminal/command.ts";
+import type { Runtime } from "../../../../shared/terminal/runtime.ts";
+import { openSyncFolder, resolveLocal, type LocalPlace } from "../local-place.ts";
+import { partKeyOf } from "../part-key.ts";
+import { parseRemote, type Remote } from "../remote.ts";
+import { runTransfer, type Transfer, type TransferCounts, type TransferEnds } from "../transfer.ts";
+import { applyPlan, type Applied } from "./apply-plan.ts";
+import {
+  createExclusion,
+  knowArrived,
+  listLocal,
+  listRemote,
+  type Exclusion,
+  type LocalTree,
+  type RemoteTree,
+} from "./list-trees.ts";
+import { planSync, type Clash, type SyncPlan } from "./plan-sync.ts";
+import { requireSameRoot } from "./root-guard.ts";
+import { contentOf } from "./sync-entry.ts";
+import { pullSides, pushSides } from "./sync-sides.ts";
+import { readState, writeState, type StatePlace, type SyncState } from "./sync-state.ts";
+
+/** `files sync`. */
+export const syncCommand: CommandModule = {
+  words: "files sync",
+  summary: "make a folder here like one on a node, or with --push the other way",
+  example: "fairlead files sync devbox:/app/src ./src --exclude '**/node_modules'",
+  args: [
+    { name: "<path>", text: "NODE:/WORKSPACE/FOLDER" },
+    { name: "<local>", text: "the folder here" },
+  ],
+  options: [
+    { flags: "--push", text: "from here to the node" },
+    { flags: "--delete", text: "remove at the target what the source has not" },
+    {
+      flags: "--exclude <glob>",
+      text: "leave paths out on both sides; may be given several times",
+      many: true,
+    },
+    { flags: "--dry-run", text: "print the changes and make none" },
+    {
+      flags: "--accept-root",
+      text: "--delete is meant, although the source is another folder than before, or lost most of its files",
+    },
+  ],
+  callsNode: true,
+  run: (input, runtime) => {
+    const remote = parseRemote(input.argument("path"));
+    const local = input.argument("local");
+    const job: Omit<SyncJob, "transfer"> = {
+      runtime,
+      remote,
+      local,
+      exclusion: createExclusion(input.texts("exclude")),
+      isPush: input.flag("push"),
+      deletes: input.flag("delete"),
+      isDry: input.flag("dry-run"),
+      acceptsRoot: input.flag("accept-root"),
+    };
+    return runTransfer(runtime, remote.name, (transfer) =>
+      transfer.goOn(remote.workspace, () => sync({ ...job, transfer })),
+    );
+  },
+};
+
+interface SyncJob {
+  readonly runtime: Runtime;
+  readonly transfer: Transfer;
+  readonly remote: Remote;
+  readonly local: string;
+  readonly exclusion: Exclusion;
+  readonly isPush: boolean;
+  readonly deletes: boolean;
+  readonly isDry: boolean;
+  readonly acceptsRoot: boolean;
+}
+
+/** Both sides as they were found. */
+interface Found {
+  readonly state: SyncState | undefined;
+  readonly remoteTree: RemoteTree;
+  readonly localTree: LocalTree;
+  readonly plan: SyncPlan;
+}
+
+async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
+  const { runtime, transfer, remote, exclusion, isPush, isDry } = job;
+  const place: StatePlace = {
+    dir: runtime.home.dir,
+    key: partKeyOf(remote.shown, await resolveLocal(job.local)),
+  };
+  const state = await readState(place);
+  const remoteTree = await listRemote(transfer, remote, { state, exclusion });
+  if (!isPush && remoteTree.identity === undefined) throw noSource(remote.shown);
+  await using folder = await openSyncFolder(job.local, !isPush && !isDry);
+  if (isPush && !folder) throw noSource(job.local);
+  const localTree = await listHere(job, folder, state);
+  const [source, target] = isPush ? [localTree, remoteTree] : [remoteTree, localTree];
+  const plan = planSync({
+    source: source.entries,
+    target: target.entries,
+    base: state?.base ?? new Map<string, string>(),
+    unread: new Set([...source.problems, ...target.problems].map(({ path }) => path)),
+    deletes: job.deletes,
+  });
+  const found: Found = { state, remoteTree, localTree, plan };
+  if (isDry || !folder) return resultOf(job, found, nothingApplied);
+  await requireSameRoot({
+    plan,
+    source,
+    state,
+    isPush,
+    accepts: job.acceptsRoot,
+    ask: (text) => confirm(runtime, text),
+  });
+  const ends = { transfer, remote, root: folder.root, shown: job.local };
+  const applied = await applyPlan(plan.changes, target.entries, isPush ? pushSides(ends) : pullSides(ends));
+  await writeState(place, await nextState(job, { ...found, applied, folder }));
+  return resultOf(job, found, applied);
+}
+
+const nothingApplied: Applied = { failed: [], copiedFiles: 0, copiedBytes: 0, sentFiles: 0 };
+
+function noSource(shown: string): Fault {
+  return new Fault("NOT_FOUND", `${shown} does not exist`, { details: { path: shown } });
+}
+
+async function listHere(
+  { runtime, transfer, exclusion }: SyncJob,
+  folder: LocalPlace | undefined,
+  state: SyncState | undefined,
+): Promise<LocalTree> {
+  if (!folder) return { identity: undefined, entries: new Map(), files: new Map(), problems: [] };
+  return await listLocal(folder.root, {
+    exclusion,
+    known: state?.localFiles ?? new Map<string, never>(),
+    nowMs: runtime.clock.now(),
+    signal: transfer.signal,
+  });
+}
+
+interface Done extends Found {
+  readonly applied: Applied;
+  readonly folder: LocalPlace;
+}
+
+/** What is remembered for the next run: what both sides have now. */
+async function nextState(job: SyncJob, done: Done): Promise<SyncState> {
+  const { state, remoteTree, localTree, plan, applied, folder } = done;
+  const failed = new Set(applied.failed.map(({ path }) => path));
+  const left = new Set([...plan.clashes.map(({ path }) => path), ...plan.kept]);
+  const base = new Map(state?.base);
+  const source = job.isPush ? localTree.entries : remoteTree.entries;
+  for (const [path, entry] of source)
+    if (!left.has(path) && !failed.has(path)) base.set(path, contentOf(entry));
+  for (const { action, entry } of plan.changes)
+    if (action === "remove" && !failed.has(entry.path)) base.delete(entry.path);
+  const made = plan.changes.filter(({ action, entry }) => action !== "remove" && !failed.has(entry.path));
+  const arrived = new Map(made.map(({ entry }) => [entry.path, entry]));
+  const localFiles = new Map(localTree.files);
+  if (!job.isPush && arrived.size > 0) {
+    for (const [path, file] of await knowArrived(folder.root, arrived, job.transfer.signal))
+      localFiles.set(path, file);
+  }
+  const isRemoteChanged = job.isPush && plan.changes.length > 0;
+  return {
+    remoteIdentity: remoteTree.identity ?? "",
+    localIdentity: localTree.identity ?? "",
+    remoteDigest: isRemoteChanged ? "" : remoteTree.digest,
+    remoteEntries: isRemoteChanged ? [] : remoteTree.all,
+    base,
+    localFiles,
+  };
+}
+
+function resultOf(job: SyncJob, found: Found, applied: Applied): TransferCounts & TransferEnds {
+  const { remoteTree, localTree, plan } = found;
+  const problems = [...remoteTree.problems, ...localTree.problems];
+  const failed = [...problems, ...plan.clashes.map(toProblem), ...applied.failed];
+  const [from, to] = job.isPush ? [job.local, job.remote.shown] : [job.remote.shown, job.local];
+  const filesReused = plan.sameFiles + applied.copiedFiles;
+  const bytesReused = plan.sameBytes + applied.copiedBytes;
+  const made = job.isDry ? [] : plan.changes.filter(({ action }) => action === "create");
+  return {
+    from,
+    to,
+    files: applied.sentFiles + filesReused,
+    folders: made.filter(({ entry }) => entry.kind === "folder").length,
+    links: made.filter(({ entry }) => entry.kind === "link").length,
+    bytes: job.transfer.movedBytes + bytesReused,
+    filesReused,
+    bytesReused,
+    failed,
+    failedCount: failed.length,
+    source: remoteTree.source,
+    changes: plan.changes.map(({ action, entry }) => ({ action, path: entry.path })),
+    kept: plan.kept,
+  };
+}
+
+function toProblem({ path, source, target }: Clash): { readonly path: string; readonly fault: Fault } {
+  const fault = new Fault("CONFLICT", `${path} differs on both sides; both are left as they are`, {
+    details: { path, source, target },
+    hint: "look at both, and get or put the one that is meant with --if-match any",
+  });
+  return { path, fault };
+}

@@ -1,0 +1,26 @@
+import { spawn } from "node:child_process";
+import { programFile } from "./program-file.ts";
+
+/** Runs a `files` command on a terminal of its own, where somebody types `answer` to the first question. */
+export function onTerminal(
+  home: string,
+  args: readonly string[],
+  answer: string,
+): Promise<{ readonly code: number | null; readonly shown: string }> {
+  const words = [process.execPath, programFile, "files", ...args];
+  const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ");
+  const child = spawn("/usr/bin/script", ["--quiet", "--return", "--command", line, "/dev/null"], {
+    env: { PATH: process.env["PATH"], HOME: home, FAIRLEAD_HOME: home },
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const seen = { shown: "", isAnswered: false };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    seen.shown += text;
+    if (seen.isAnswered || !seen.shown.includes("[y/N]")) return;
+    seen.isAnswered = true;
+    child.stdin.write(`${answer}\n`);
+  });
+  return new Promise((resolve) => {
+    child.once("close", (code) => resolve({ code, shown: seen.shown }));
+  });
+}
