@@ -15,6 +15,7 @@ import { createLedger, type Ledger } from "./ledger.ts";
 import type { IdentityReport, LinkOptions, NodeLinkHandle } from "./link-options.ts";
 import { initialStatus, type LinkStatus } from "./link-status.ts";
 import { createRedial, type Redial } from "./redial.ts";
+import { untilListening } from "./until-listening.ts";
 import { watchForWake } from "./watch-for-wake.ts";
 
 /** Starts dialling. Disposing it says goodbye and ends it; drain it first. */
@@ -43,6 +44,9 @@ const longestHeartbeatMs = 300_000;
 /** A link that shows no sign of life for so long after the machine slept is dialled anew, in milliseconds. */
 const probeLimitMs = 3000;
 
+/** For so long after a link was lost is looked whether somebody listens again, in milliseconds. */
+const lookForMs = 60_000;
+
 class Dialler {
   readonly #options: LinkOptions;
   readonly #clock: Clock;
@@ -65,6 +69,8 @@ class Dialler {
   #wake = new AbortController();
   /** The address that a link came up through last. */
   #lastGood = "";
+  /** When the last link was lost, or the dialling began. */
+  #lostAt: number;
   #leaving = false;
   #installedVersion = "";
   /** What the way to the gateway bears, once something on it has complained. */
@@ -78,6 +84,7 @@ class Dialler {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#lastGeneration = options.lastGeneration ?? 0;
+    this.#lostAt = this.#clock.now();
     this.#redial = createRedial(options.random);
     this.#ledger = createLedger({
       dispatcher: createDispatcher(options.services),
@@ -124,14 +131,16 @@ class Dialler {
       while (!this.#stopping.signal.aborted) {
         const end = await this.#dialEach();
         if (end.final) return this.#finish(end.fault);
-        const waitMs = Math.max(this.#redial.nextWaitMs(), end.atLeastMs);
+        // A gateway that says when has spread its nodes itself.
+        const waitMs = end.atLeastMs > 0 ? end.atLeastMs : this.#redial.nextWaitMs();
+        const isRefused = end.reason === "connection_refused";
         this.#change({
           state: "waiting",
           reason: end.reason,
           nextStep: end.nextStep,
           nextAttemptMs: this.#clock.now() + waitMs,
         });
-        await this.#pause(waitMs);
+        await this.#pause(waitMs, isRefused && this.#clock.now() - this.#lostAt < lookForMs);
       }
     } catch (error) {
       this.#options.onFault?.(error, "link");
@@ -140,11 +149,17 @@ class Dialler {
     this.#finish(reason instanceof Fault ? reason : new Fault("CANCELLED", "the link was closed"));
   }
 
-  /** Waits before the next dial; a machine that wakes up dials at once. */
-  async #pause(waitMs: number): Promise<void> {
+  /** Waits before the next dial; a machine that wakes up dials at once, and so does one that sees its gateway listen again. */
+  async #pause(waitMs: number, looks: boolean): Promise<void> {
     this.#wake = new AbortController();
-    const signal = AbortSignal.any([this.#stopping.signal, this.#wake.signal]);
-    await this.#clock.sleep(waitMs, { signal }).catch(() => undefined);
+    const over = new AbortController();
+    const signal = AbortSignal.any([this.#stopping.signal, this.#wake.signal, over.signal]);
+    const { addresses, random = Math.random } = this.#options;
+    const waits = [this.#clock.sleep(waitMs, { signal })];
+    if (looks) waits.push(untilListening({ addresses, clock: this.#clock, random, signal }));
+    await Promise.race(waits).catch(() => undefined);
+    over.abort();
+    await Promise.allSettled(waits);
   }
 
   #onWake(): void {
@@ -182,7 +197,10 @@ class Dialler {
       end = judgeEnd(fault, { unknownCount: this.#unknownCount });
       if (!this.#stopping.signal.aborted) this.#options.onFault?.(fault, `link to ${address}`);
       if (wasOnline) this.#lastGood = address;
-      if (wasOnline) this.#redial.lived(this.#clock.now() - onlineAt);
+      if (wasOnline) {
+        this.#lostAt = this.#clock.now();
+        this.#redial.lived(this.#lostAt - onlineAt);
+      }
       if (end.final || wasOnline || this.#stopping.signal.aborted) break;
     }
     return end;

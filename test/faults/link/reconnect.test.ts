@@ -1,4 +1,4 @@
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import { Fault } from "../../../shared/fault/fault.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { systemClock, type Clock } from "../../../shared/lifetime/clock.ts";
@@ -317,3 +317,25 @@ proves(
     await again[Symbol.asyncDispose]();
   },
 );
+
+test("a node whose gateway refused it sees that it listens again, long before its wait is over", async () => {
+  await using gateway = await openLinkGateway();
+  await using line = await startFaultProxy({ targetPort: gateway.server.port });
+  await using node = await openLinkNode(gateway, {
+    addresses: [`127.0.0.1:${line.port}`],
+    random: () => 0.999,
+  });
+  await whenLinked(gateway);
+  line.refuse();
+  line.cut();
+  // The waits are as long as they can be: the sixth is more than six seconds.
+  const restMs = (): number => node.status().nextAttemptMs - Date.now();
+  await expect
+    .poll(() => node.status().state === "waiting" && restMs() > 5000, { timeout: 20_000 })
+    .toBe(true);
+  const { reason, nextAttemptMs } = node.status();
+  expect(reason).toBe("connection_refused");
+  await line.accept();
+  await expect.poll(() => node.status().state, { timeout: 20_000, interval: 20 }).toBe("online");
+  expect(Date.now()).toBeLessThan(nextAttemptMs);
+});
