@@ -84,7 +84,7 @@ export function nodesToTable(nodes: readonly NodeSummary[], now: number): TableV
 }
 
 /** Everything about a node for people. */
-export function nodeToLines(node: NodeSummary): readonly string[] {
+export function nodeToLines(node: NodeSummary, now: number): readonly string[] {
   const facts: readonly (readonly [string, string])[] = [
     ["alias", node.alias],
     ["id", node.id],
@@ -107,7 +107,7 @@ export function nodeToLines(node: NodeSummary): readonly string[] {
     ["last seen", toTime(node.lastSeenMs) ?? "never"],
     ["certificate until", toTime(node.certificateExpiresMs) ?? ""],
     ["renewal", renewalLine(node)],
-    ["copies", cloneLine(node)],
+    ["copies", cloneLine(node, now)],
     ["generation", String(node.generation)],
     ["calls out of time", timedOutOf(node)],
     ["messages dropped", String(node.link?.droppedMessages || "")],
@@ -149,9 +149,14 @@ function toClone({ clone }: NodeSummary): JsonValue {
   };
 }
 
+/** A copy that is refused tries again within half a minute; one that has not for so long, in milliseconds, is over. */
+const copyGoneMs = 600_000;
+
 /** Empty unless two processes came with its identity. */
-function cloneLine({ clone }: NodeSummary): string {
+function cloneLine({ clone }: NodeSummary, now: number): string {
   if (!clone?.kept || !clone.other) return "";
+  if (clone.kind === "refused" && now - Number(clone.other.atMs) > copyGoneMs)
+    return `one at ${clone.other.address || "unknown"} was refused until ${toTime(clone.other.atMs) ?? "unknown"}, and has not come back`;
   const name = ({ bootId, address, atMs }: LinkedMachine): string =>
     `process ${bootId || "unknown"} at ${address || "unknown"}, ${toTime(atMs) ?? "unknown"}`;
   const what = clone.kind === "refused" ? "refused" : "of an older state";

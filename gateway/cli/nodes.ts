@@ -47,7 +47,7 @@ export const commands: readonly CommandModule[] = [
       await using gateway = await openGateway(runtime);
       const { node } = await gateway.client(Admin).getNode({ node: input.argument("node") }, gateway.call());
       const shown = given(node);
-      await runtime.output.result(nodeToJson(shown), () => nodeToLines(shown));
+      await runtime.output.result(nodeToJson(shown), () => nodeToLines(shown, runtime.clock.now()));
     },
   },
   {
