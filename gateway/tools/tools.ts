@@ -104,10 +104,24 @@ export function createTools(options: ToolsOptions): Tools {
       const isSeen = surface.tools.some((tool) => tool.node?.id === node.id);
       if (caller.session && caller.session.nodeId !== node.id && !isSeen)
         throw new Fault("NOT_FOUND", `the session sees no node ${asked}`, { hint: "fairlead tools ls" });
+      if (node.revokedAt !== undefined) throw neverKnown(node, question.callId);
       yield* askOutcome({ ...question, nodeId: node.id, alias: node.alias }, options);
     },
     changes: ({ signal }) => watchCatalogue(options.catalogue, signal),
   };
+}
+
+/** A node that left, or was revoked, answers no question any more. */
+function neverKnown({ alias, revokedAt = 0 }: NodeRecord, callId: string): Fault {
+  const at = new Date(revokedAt).toISOString();
+  return new Fault(
+    "OUTCOME_UNKNOWN",
+    `${alias} is no node since ${at}: nobody can ask it how the call ended`,
+    {
+      hint: "what still ran there ended with its identity; look at the machine itself, and do not repeat it blindly",
+      details: { callId, node: alias, reason: "revoked" },
+    },
+  );
 }
 
 /** A tool that was found on its caller's surface. */

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { type AddressInfo, createServer, type Socket } from "node:net";
@@ -232,6 +233,8 @@ proves(
     expect(await listNodes("--state", "revoked")).toContainEqual(
       expect.objectContaining({ id: node.nodeId, state: "revoked" }),
     );
+    const asked = await gateway.cli(["nodes", "outcome", "leaver", randomUUID(), "--json"]);
+    expect(asked.json).toMatchObject({ error: { code: "OUTCOME_UNKNOWN", details: { reason: "revoked" } } });
     await expect(stat(join(node.home, "node/identity"))).rejects.toThrow(/ENOENT/);
     expect(await readFile(join(node.home, "node/config.yaml"), "utf8")).toBe(config);
     expect(await workspace.text("a.txt")).toBe("x");
