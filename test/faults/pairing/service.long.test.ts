@@ -23,7 +23,7 @@ proves(
     const systemd = stack.use(await startUserSystemd());
     stack.defer(() => endSupervisors(home.path));
     const cli = (...args: readonly string[]): ReturnType<typeof runCli> =>
-      runCli([...args, "--json"], { home: home.path, env: systemd.env });
+      runCli([...args, "--json"], { home: home.path, env: systemd.env, timeoutMs: 120_000 });
 
     const code = await inviteCode(gateway, ["--name", "devbox"]);
     const joined = await cli("node", "join", code, "--service", "--scope", "user");
