@@ -23,6 +23,7 @@ import {
   timeText,
 } from "./files/remote.ts";
 import { syncCommand } from "./files/sync/sync.ts";
+import { watchCommand } from "./files/watch.ts";
 import { openGateway } from "./open-gateway.ts";
 
 /** The columns of entries. */
@@ -79,6 +80,7 @@ export const commands: readonly CommandModule[] = [
   putCommand,
   syncCommand,
   ...changeCommands,
+  watchCommand,
 ];
 
 async function list(input: CommandInput, runtime: Runtime): Promise<number> {

@@ -5,6 +5,7 @@ import type { Nodes } from "../pairing/nodes.ts";
 import type { DecideFile } from "./file-question.ts";
 import { passManifest } from "./pass-manifest.ts";
 import { passRead, passTree } from "./pass-reads.ts";
+import { passBarrier, passWatch } from "./pass-watch.ts";
 import { passWrite, passWriteTree } from "./pass-writes.ts";
 import type { ReadMemory } from "./read-memory.ts";
 import type { WorkspaceRegistry } from "./registry.ts";
@@ -39,6 +40,8 @@ export function createFilesFace(options: FilesFaceOptions): ServiceImplementatio
     dropPart: dropPart(options),
     read: (request, context) => passRead(options, request, context),
     readTree: (request, context) => passTree(options, request, context),
+    watch: (request, context) => passWatch(options, request, context),
+    barrier: (request, context) => passBarrier(options, request, context),
     manifest: (request, context) => passManifest(options, request, context),
     write: (requests, context) => passWrite(options, requests, context),
     writeTree: (requests, context) => passWriteTree(options, requests, context),

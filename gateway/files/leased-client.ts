@@ -58,6 +58,11 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
       streamUnderLease(options, more, (signal) =>
         options.client().readTree({ ...request, workspace }, { ...more, signal }),
       ),
+    barrier: unary((client) => client.barrier),
+    watch: (request, more = {}) =>
+      streamUnderLease(options, more, (signal) =>
+        options.client().watch({ ...request, workspace }, { ...more, signal }),
+      ),
     manifest: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
         options.client().manifest({ ...request, workspace }, { ...more, signal }),

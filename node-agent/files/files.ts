@@ -9,13 +9,15 @@ import { readManifest } from "./manifest.ts";
 import { dropPart, findPart } from "./parts.ts";
 import { readFile } from "./read-file.ts";
 import { readTree, takeTreeHeader, writeTree } from "./trees.ts";
+import { settleFiles, watchFiles } from "./watch.ts";
 import { parseRequestPath, toWireEntry, toWireSource } from "./wire.ts";
 import { takeHeader, writeFile } from "./write-file.ts";
 
+type FileManifests = Pick<Manifests, "of" | "watchOf">;
 type FilesMethods = Required<ServiceImplementation<typeof Files>>;
 
 /** The machine's files, behind its own policy: what its gateway and its own tools call. */
-export function createFiles(exports: Exports, manifests: Pick<Manifests, "of">): FilesMethods {
+export function createFiles(exports: Exports, manifests: FileManifests): FilesMethods {
   return { ...readMethods(exports), ...changeMethods(exports), ...compareMethods(exports, manifests) };
 }
 
@@ -58,8 +60,19 @@ function readMethods(
   };
 }
 
-function compareMethods(exports: Exports, manifests: Pick<Manifests, "of">): Pick<FilesMethods, "manifest"> {
+function compareMethods(
+  exports: Exports,
+  manifests: FileManifests,
+): Pick<FilesMethods, "manifest" | "watch" | "barrier"> {
   return {
+    watch: async function* (request, context) {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      yield* watchFiles({ workspace, watch: manifests.watchOf(workspace) }, request, signal);
+    },
+    barrier: async (request, context) => {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      return settleFiles({ workspace, watch: manifests.watchOf(workspace) }, request, signal);
+    },
     manifest: async function* (request, context) {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
       yield* readManifest({ workspace, manifest: manifests.of(workspace) }, request, signal);

@@ -11,8 +11,15 @@ import {
   ManifestTrailerSchema,
   SourceSchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { KnownFile, KnownLink } from "../workspace/known-tree.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
-import type { Manifest, ManifestItem, WorkspaceManifest } from "../workspace/workspace-manifest.ts";
+import type { ShownFolder } from "../workspace/watch-log.ts";
+import type {
+  FolderState,
+  Manifest,
+  ManifestItem,
+  WorkspaceManifest,
+} from "../workspace/workspace-manifest.ts";
 import { parseRequestPath, toWireProblem, toWireSource } from "./wire.ts";
 
 /** One message holds so many entries, and about so many bytes of paths. */
@@ -45,7 +52,7 @@ export async function* readManifest(
     tally.add(item);
     const { state } = item;
     if (state instanceof Fault) message.problems.push(toWireProblem({ path: item.path, fault: state }));
-    else message.entries.push(toWire(item.path, state));
+    else message.entries.push(toWireState(item.path, state));
     pathBytes += item.path.length * 3;
     const count = message.entries.length + message.problems.length;
     if (count < maxItems && pathBytes < maxPathBytes) continue;
@@ -92,7 +99,11 @@ function createTally({ hashed }: Manifest): Tally {
 
 const wireKinds = { file: EntryKind.FILE, folder: EntryKind.FOLDER, link: EntryKind.LINK } as const;
 
-function toWire(path: string, state: Exclude<ManifestItem["state"], Fault>): WireEntry {
+/** An entry as it is known. */
+export function toWireState(
+  path: string,
+  state: KnownFile | KnownLink | ShownFolder | FolderState,
+): WireEntry {
   return create(EntrySchema, {
     path,
     kind: wireKinds[state.kind],
@@ -100,6 +111,6 @@ function toWire(path: string, state: Exclude<ManifestItem["state"], Fault>): Wir
     mode: state.mode,
     modifiedNs: state.mtimeNs,
     linkTarget: state.kind === "link" ? state.target : "",
-    digest: state.kind === "link" ? "" : (state.digest ?? ""),
+    digest: "digest" in state ? (state.digest ?? "") : "",
   });
 }

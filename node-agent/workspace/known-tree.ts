@@ -81,6 +81,29 @@ export function identify({ device, inode }: Pick<Entry, "device" | "inode">): st
   return `${device.toString(36)}.${inode.toString(36)}`;
 }
 
+/** The path of a folder that still hangs on `top`; undefined once it is gone. */
+export function pathIn(top: KnownFolder, folder: KnownFolder): WorkspacePath | undefined {
+  const names: string[] = [];
+  let at = folder;
+  while (at.parent) {
+    if (at.parent.entries.get(at.name) !== at) return undefined;
+    names.push(at.name);
+    at = at.parent;
+  }
+  return at === top ? (names.toReversed().join("/") as WorkspacePath) : undefined;
+}
+
+/** The folder at `path` as far as it is known, or undefined. */
+export function findFolder(top: KnownFolder, path: WorkspacePath): KnownFolder | undefined {
+  let folder = top;
+  for (const name of pathNames(path)) {
+    const next = folder.entries.get(name);
+    if (next?.kind !== "folder") return undefined;
+    folder = next;
+  }
+  return folder;
+}
+
 /** The folder at `path`, with what leads to it made where it is not known yet. */
 export function reachFolder(top: KnownFolder, path: WorkspacePath): KnownFolder {
   let folder = top;

@@ -38,6 +38,8 @@ export interface Workspace extends AsyncDisposable {
   judge(operation: FileOperation, path: WorkspacePath): FileDecision;
   /** Other permissions for the same folder, from the next operation on; a malformed glob changes nothing. */
   permit(settings: ExportSettings): void;
+  /** Tells after each `permit`, with what could be read under the policy before; the caller disposes it. */
+  onPermit(listener: (wasOpen: (path: WorkspacePath) => boolean) => void): Disposable;
 }
 
 /**
@@ -106,6 +108,7 @@ class OpenedWorkspace implements Workspace {
   readonly limits: TreeLimits;
   readonly #parts: WorkspaceParts;
   readonly #ending = new AbortController();
+  readonly #listeners = new Set<(wasOpen: (path: WorkspacePath) => boolean) => void>();
   #settings: ExportSettings;
   #policy: FilePolicy;
 
@@ -137,8 +140,16 @@ class OpenedWorkspace implements Workspace {
   }
 
   permit(settings: ExportSettings): void {
+    const before = this.#policy;
     this.#policy = this.#compile(settings);
     this.#settings = settings;
+    for (const listener of this.#listeners)
+      listener((path) => before.judge("read", path).decision === "allow");
+  }
+
+  onPermit(listener: (wasOpen: (path: WorkspacePath) => boolean) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
   #compile(settings: ExportSettings): FilePolicy {

@@ -30,6 +30,8 @@ export interface ScanOptions {
   readonly workspace: Pick<Workspace, "root" | "settings" | "limits">;
   /** Told of each difference; what is new below a new folder follows it. */
   readonly onChange?: (change: TreeChange) => void;
+  /** Told of each folder before it is listed: what happens from then on is to be heard of. */
+  readonly onFolder?: (folder: KnownFolder, path: WorkspacePath) => Promise<void>;
   /** What was known of a file before this process began. */
   readonly recall?: (folder: WorkspacePath, name: string) => KnownFile | undefined;
   readonly signal: AbortSignal;
@@ -44,6 +46,7 @@ export async function scanTree(top: KnownFolder, path: WorkspacePath, options: S
   // From the end: a level's folders are many more than the levels.
   for (let next = waiting.pop(); next; next = waiting.pop()) {
     const [folder, at] = next;
+    await options.onFolder?.(folder, at);
     await scanFolder(folder, at, options);
     count += folder.entries.size;
     if (count > limits.treeEntries) throw tooMany(limits.treeEntries, count);
@@ -73,6 +76,17 @@ export async function scanFolder(
   for (const problem of listing.problems) merge.fail(problem);
   await merge.dropMissing();
   folder.isListed = true;
+  return merge.newFolders;
+}
+
+/** The same for some of a folder's names alone, where looking at all of them would cost more. */
+export async function scanNames(
+  folder: KnownFolder,
+  path: WorkspacePath,
+  { names, ...options }: ScanOptions & { readonly names: Iterable<string> },
+): Promise<readonly KnownFolder[]> {
+  const merge = new FolderMerge(folder, path, options);
+  for (const name of names) await merge.look(name);
   return merge.newFolders;
 }
 
@@ -124,20 +138,21 @@ class FolderMerge {
 
   /** A name that the listing left out may have been replaced in that moment: it is looked for once more. */
   async dropMissing(): Promise<void> {
-    const { workspace, signal, onChange } = this.#options;
     const missing = [...this.#folder.entries.keys()].filter((name) => !this.#seen.has(name));
-    for (const name of missing) {
-      const known = this.#folder.entries.get(name);
-      if (!known) continue;
-      const path = appendPath(this.#path, name as WorkspacePath);
-      const entry = await this.#tryStat(path, workspace);
-      signal.throwIfAborted();
-      if (entry) this.#put(name, this.#toKnown(name, entry));
-      else {
-        setEntry(this.#folder, name, undefined);
-        onChange?.({ kind: "removed", path, known });
-      }
-    }
+    for (const name of missing) await this.look(name);
+  }
+
+  /** One name, whatever was known of it. */
+  async look(name: string): Promise<void> {
+    const { workspace, signal, onChange } = this.#options;
+    const path = appendPath(this.#path, name as WorkspacePath);
+    const entry = await this.#tryStat(path, workspace);
+    signal.throwIfAborted();
+    if (entry) return this.#put(name, this.#toKnown(name, entry));
+    const known = this.#folder.entries.get(name);
+    if (!known) return;
+    setEntry(this.#folder, name, undefined);
+    onChange?.({ kind: "removed", path, known });
   }
 
   async #tryStat(path: WorkspacePath, { root }: ScanOptions["workspace"]): Promise<Entry | undefined> {
@@ -231,9 +246,13 @@ function isSameStamp(a: Stamped, b: Stamped): boolean {
   return a.id === b.id && a.mtimeNs === b.mtimeNs && a.ctimeNs === b.ctimeNs && a.sizeBytes === b.sizeBytes;
 }
 
-/** A record that was made again for its digest alone is no change to tell of. */
+/**
+ * A record that was made again for its digest alone is no change to tell of, but where the digest may have been taken
+ * before the last change: only reading the file will tell.
+ */
 function isOther(before: Known, now: Known): boolean {
   if (before.kind !== "file" || now.kind !== "file") return true;
+  if (before.digest !== undefined && now.digest === undefined) return true;
   return !isSameStamp(before, now) || before.mode !== now.mode;
 }
 

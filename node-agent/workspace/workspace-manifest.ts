@@ -19,7 +19,7 @@ import {
 } from "./known-tree.ts";
 import { type KeptDigests, readManifestFile, writeManifestFile } from "./manifest-file.ts";
 import type { Workspace } from "./open-workspace.ts";
-import { scanTree } from "./scan-tree.ts";
+import { type ScanOptions, scanTree, type TreeChange } from "./scan-tree.ts";
 
 /** A folder in a manifest. */
 export interface FolderState {
@@ -57,6 +57,14 @@ export interface ManifestQuery {
   readonly signal: AbortSignal;
 }
 
+/** Who is told of what scans find. */
+export interface TreeObserver {
+  /** Before a folder is listed. */
+  readonly onFolder: (folder: KnownFolder, path: WorkspacePath) => Promise<void>;
+  /** All that one scan found; nobody looks meanwhile. */
+  readonly onChanges: (changes: readonly TreeChange[]) => Promise<void>;
+}
+
 /** What a workspace's manifest stands on. */
 export interface ManifestOptions {
   readonly workspace: Workspace;
@@ -83,6 +91,8 @@ export class WorkspaceManifest implements AsyncDisposable {
   #kept: KeptDigests | undefined;
   #turn: Promise<unknown> = Promise.resolve();
   #saving: Promise<void> | undefined;
+  #observer: TreeObserver | undefined;
+  #scannedAtMs = 0;
   /** When somebody last asked, in milliseconds since 1970. */
   usedAtMs: number;
 
@@ -111,16 +121,53 @@ export class WorkspaceManifest implements AsyncDisposable {
     return manifest;
   }
 
+  /** Everything that is known; to be looked at in `change` only. */
+  get top(): KnownFolder {
+    return this.#top;
+  }
+
+  /** What was last looked at as a whole, in milliseconds since 1970; 0 for never. */
+  get scannedAtMs(): number {
+    return this.#scannedAtMs;
+  }
+
+  /** Whom to tell of every difference that is found, whoever looked; one at a time. */
+  observe(observer: TreeObserver | undefined): void {
+    this.#observer = observer;
+  }
+
+  /** Looks, with nobody else looking or reading meanwhile; what is found is told to the observer. */
+  async change(signal: AbortSignal, look: (options: ScanOptions) => Promise<void>): Promise<void> {
+    await this.#inTurn(async () => {
+      this.usedAtMs = this.#options.clock.now();
+      await this.#load(signal);
+      await this.#scan(signal, look);
+    });
+  }
+
+  async #scan(signal: AbortSignal, look: (options: ScanOptions) => Promise<void>): Promise<void> {
+    const changes: TreeChange[] = [];
+    const observer = this.#observer;
+    try {
+      await look({
+        workspace: this.#options.workspace,
+        signal,
+        recall: (at, name) => this.#kept?.get(at)?.get(name),
+        ...(observer ? { onChange: (change) => void changes.push(change), onFolder: observer.onFolder } : {}),
+      });
+    } finally {
+      // What was found is known from now on, and would not be found again.
+      await observer?.onChanges(changes);
+    }
+  }
+
   async #look(path: WorkspacePath, signal: AbortSignal, tally: HashTally): Promise<KnownFolder> {
     await this.#load(signal);
     const { workspace, clock } = this.#options;
     const folder = reachFolder(this.#top, path);
     for (let round = 0; round < tries; round += 1) {
-      await scanTree(folder, path, {
-        workspace,
-        signal,
-        recall: (at, name) => this.#kept?.get(at)?.get(name),
-      });
+      await this.#scan(signal, (options) => scanTree(folder, path, options));
+      if (folder === this.#top) this.#scannedAtMs = clock.now();
       const isStale = await hashTree(folder, path, { root: workspace.root, clock, signal, tally });
       if (folder === this.#top) this.#kept = new Map();
       if (!isStale) return folder;

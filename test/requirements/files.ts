@@ -152,4 +152,20 @@ export const files = [
     id: "files.content-reused",
     says: "A tree with 100 copies of one 1 MiB file sends that content once, and a file that was only renamed since the last sync sends zero content bytes.",
   },
+  {
+    id: "files.watch-events",
+    says: "`fairlead files watch NODE:PATH --json` prints one object a line with `cursor`, `path` and `kind` for each file created, changed, removed and moved, and within one epoch the cursors strictly rise.",
+  },
+  {
+    id: "files.watch-since-cursor",
+    says: "A subscriber that returns with its cursor after 100 changes gets each of them once and in order, also when the link was cut meanwhile; a cursor that is too old or of another epoch gets `gap` and a manifest to compare, never silence.",
+  },
+  {
+    id: "files.watch-barrier",
+    says: "A barrier asked for after another process has written a file is answered only after the `changed` event of that write was delivered, in 200 of 200 rounds; while the workspace is unavailable it returns at once with the reason.",
+  },
+  {
+    id: "files.watch-permission-change",
+    says: "A change of policy that opens or closes paths for a subscriber is an event on the same cursor as changes of content, with kind `permitted` or `withdrawn`, in the order in which it took effect.",
+  },
 ] as const;

@@ -31,7 +31,7 @@ export function stat(context: RootContext, path: WorkspacePath, options: Operati
   const verdict = judgeLink({ top: context.start.top, below: canonicalPath, folder, name, path });
   return toEntry(path, stats, {
     canonicalPath,
-    ...("target" in verdict ? { linkTarget: verdict.target } : {}),
+    ...("target" in verdict ? { linkTarget: verdict.target } : { linkFault: verdict.fault }),
   });
 }
 

@@ -121,6 +121,8 @@ proves(
       readTree: () => drain(old.readTree({ path: "" })),
       writeTree: () => old.writeTree(noMessages()),
       manifest: () => drain(old.manifest({ path: "" })),
+      watch: () => drain(old.watch({ path: "" })),
+      barrier: () => old.barrier({}),
     };
     for (const [name, call] of Object.entries(calls)) {
       const fault = await faultOfLate(call());

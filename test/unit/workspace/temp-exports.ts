@@ -5,7 +5,9 @@ import { create } from "@bufbuild/protobuf";
 import { createFiles } from "../../../node-agent/files/files.ts";
 import type { ExportSettings } from "../../../node-agent/workspace/export-settings.ts";
 import { startExports, type Exports } from "../../../node-agent/workspace/exports.ts";
+import type { OpenWatch } from "../../../node-agent/workspace/kernel-watches.ts";
 import { startManifests } from "../../../node-agent/workspace/manifests.ts";
+import type { SharedWatch } from "../../../node-agent/workspace/shared-watch.ts";
 import { FilesManifestRequestSchema } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { type Clock, systemClock } from "../../../shared/lifetime/clock.ts";
 import { silentLog } from "../../../shared/log/log.ts";
@@ -47,6 +49,8 @@ export interface TempExports extends AsyncDisposable {
     path?: string,
     more?: { readonly knownDigest?: string; readonly shallow?: boolean },
   ): ReturnType<ReturnType<typeof createFiles>["manifest"]>;
+  /** The watch of the export. */
+  watch(): Promise<SharedWatch>;
   /** As a new process has them: what was kept is on the disk. */
   restartManifests(meanwhile?: () => void): Promise<void>;
 }
@@ -55,6 +59,10 @@ export interface TempExports extends AsyncDisposable {
 export interface TempExportsOptions {
   readonly settings?: Partial<ExportSettings>;
   readonly hooks?: RootHooks;
+  /** The kernel's watches; Node's own by default. */
+  readonly openWatch?: OpenWatch;
+  /** How often they are tried, in milliseconds. */
+  readonly scanEveryMs?: number;
   /** When files were read; the machine's clock by default. */
   readonly clock?: Clock;
   readonly limits?: { readonly treeEntries: number; readonly treeDepth: number };
@@ -79,14 +87,22 @@ export async function openTempExports(
     limits: options.limits ?? { treeEntries: 1_000_000, treeDepth: 64 },
     ...(options.hooks ? { hooks: options.hooks } : {}),
   });
-  const dirOfManifests = join(homeDir, "node", "manifest");
-  const kept = { dir: dirOfManifests, names: ["app"], clock: options.clock ?? systemClock, log: silentLog };
+  const { clock = systemClock, openWatch, scanEveryMs } = options;
+  const kept = {
+    dir: join(homeDir, "node", "manifest"),
+    names: ["app"],
+    clock,
+    log: silentLog,
+    ...(openWatch ? { openWatch } : {}),
+    ...(scanEveryMs === undefined ? {} : { scanEveryMs }),
+  };
   let manifests = await startManifests(kept);
   return {
     exports,
     get files() {
       return createFiles(exports, manifests);
     },
+    watch: async () => manifests.watchOf(await exports.get("app")),
     manifest: (path = "", more = {}) =>
       createFiles(exports, manifests).manifest(
         create(FilesManifestRequestSchema, { workspace: "app", path, ...more }),

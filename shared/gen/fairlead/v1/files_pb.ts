@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/files.proto.
  */
 export const file_fairlead_v1_files: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIogBCgZFeHBvcnQSEQoJd29ya3NwYWNlGAEgASgJEhAKCHdyaXRhYmxlGAIgASgIEhMKC2NvbnRhaW5tZW50GAMgASgJEg0KBXN0YXRlGAQgASgJEhMKC2xlYXNlX2Vwb2NoGAUgASgEEhAKCHNpbmNlX21zGAYgASgDEg4KBnJlYXNvbhgHIAEoCSIZChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdCJAChhGaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2USJAoHZXhwb3J0cxgBIAMoCzITLmZhaXJsZWFkLnYxLkV4cG9ydCIzChBGaWxlc1N0YXRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJIlsKEUZpbGVzU3RhdFJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImUKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEg0KBWxpbWl0GAQgASgNEg4KBmN1cnNvchgFIAEoCSKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKSAQoQRmlsZXNSZWFkUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZvZmZzZXQYAyABKAQSDgoGbGVuZ3RoGAQgASgEEhAKCGlmX21hdGNoGAUgASgJEhQKDHJlc3VtZV9ieXRlcxgGIAEoBBIVCg1yZXN1bWVfZGlnZXN0GAcgASgJIooBChFGaWxlc1JlYWRSZXNwb25zZRIpCgZoZWFkZXIYASABKAsyFy5mYWlybGVhZC52MS5GaWxlSGVhZGVySAASKwoHdHJhaWxlchgCIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVySAASFQoFY2h1bmsYAyABKAxCBLC7GAFIAEIGCgRwYXJ0ImsKCkZpbGVIZWFkZXISIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USFQoNcmVzdW1lZF9ieXRlcxgDIAEoBCIxCgtGaWxlVHJhaWxlchISCgpzaXplX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCSKLAQoRRmlsZXNXcml0ZVJlcXVlc3QSKgoGaGVhZGVyGAEgASgLMhguZmFpcmxlYWQudjEuV3JpdGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQinwIKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCBIQCghwYXJ0X2tleRgKIAEoCRIUCgxyZXN1bWVfYnl0ZXMYCyABKAQSFQoNcmVzdW1lX2RpZ2VzdBgMIAEoCSKKAQoSRmlsZXNXcml0ZVJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhMKC3B1YmxpY2F0aW9uGAMgASgJEhcKD3JlcGxhY2VkX2RpZ2VzdBgEIAEoCSJJChRGaWxlc0ZpbmRQYXJ0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIQCghwYXJ0X2tleRgDIAEoCSJgChVGaWxlc0ZpbmRQYXJ0UmVzcG9uc2USEgoKaGVsZF9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkSIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkkKFEZpbGVzRHJvcFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJIjwKFUZpbGVzRHJvcFBhcnRSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiWgoSRmlsZXNSZW1vdmVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhEKCXJlY3Vyc2l2ZRgDIAEoCBIQCghpZl9tYXRjaBgEIAEoCSJLChNGaWxlc1JlbW92ZVJlc3BvbnNlEg8KB3JlbW92ZWQYASABKAQSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIj8KEEZpbGVzTW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBGZyb20YAiABKAkSCgoCdG8YAyABKAkiOAoRRmlsZXNNb3ZlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkoKFkZpbGVzTWFrZUZvbGRlclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDwoHcGFyZW50cxgDIAEoCCJhChdGaWxlc01ha2VGb2xkZXJSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJmChRGaWxlc1JlYWRUcmVlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZzdHJpY3QYAyABKAgSDwoHZXhjbHVkZRgEIAMoCRIMCgRvbmx5GAUgAygJIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJ7CglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgSEQoJY29weV9mcm9tGAQgASgJEhAKCGlmX21hdGNoGAUgASgJInAKC1RyZWVUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSDgoGZGlnZXN0GAYgASgJIuUBChVGaWxlc1dyaXRlVHJlZVJlcXVlc3QSLAoGaGVhZGVyGAEgASgLMhwuZmFpcmxlYWQudjEuV3JpdGVUcmVlSGVhZGVyEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSLgoMZmlsZV90cmFpbGVyGAMgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgFIAEoDEIEsLsYASKvAQoPV3JpdGVUcmVlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEg4KBnN0cmljdBgEIAEoCBIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCmtlZXBfZXF1YWwYByABKAgipwEKFkZpbGVzV3JpdGVUcmVlUmVzcG9uc2USKAoGc3RvcmVkGAEgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhEKCXVuY2hhbmdlZBgEIAEoBCJeChRGaWxlc01hbmlmZXN0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIUCgxrbm93bl9kaWdlc3QYAyABKAkSDwoHc2hhbGxvdxgEIAEoCCL5AQoVRmlsZXNNYW5pZmVzdFJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIOCgZkaWdlc3QYAiABKAkSEQoJdW5jaGFuZ2VkGAMgASgIEiMKB2VudHJpZXMYBCADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgFIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRItCgd0cmFpbGVyGAYgASgLMhwuZmFpcmxlYWQudjEuTWFuaWZlc3RUcmFpbGVyEhcKD2ZvbGRlcl9pZGVudGl0eRgHIAEoCSKQAQoPTWFuaWZlc3RUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSFAoMaGFzaGVkX2ZpbGVzGAYgASgEEhQKDGhhc2hlZF9ieXRlcxgHIAEoBCp+CglFbnRyeUtpbmQSGgoWRU5UUllfS0lORF9VTlNQRUNJRklFRBAAEhMKD0VOVFJZX0tJTkRfRklMRRABEhUKEUVOVFJZX0tJTkRfRk9MREVSEAISEwoPRU5UUllfS0lORF9MSU5LEAMSFAoQRU5UUllfS0lORF9PVEhFUhAEKpABChFXcml0ZVByZWNvbmRpdGlvbhIiCh5XUklURV9QUkVDT05ESVRJT05fVU5TUEVDSUZJRUQQABIdChlXUklURV9QUkVDT05ESVRJT05fQUJTRU5UEAESHAoYV1JJVEVfUFJFQ09ORElUSU9OX01BVENIEAISGgoWV1JJVEVfUFJFQ09ORElUSU9OX0FOWRADMukICgVGaWxlcxJgCgtMaXN0RXhwb3J0cxIkLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXF1ZXN0GiUuZmFpcmxlYWQudjEuRmlsZXNMaXN0RXhwb3J0c1Jlc3BvbnNlIgSouxgBEksKBFN0YXQSHS5mYWlybGVhZC52MS5GaWxlc1N0YXRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVzcG9uc2UiBKi7GAESSwoETGlzdBIdLmZhaXJsZWFkLnYxLkZpbGVzTGlzdFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXNwb25zZSIEqLsYARJNCgRSZWFkEh0uZmFpcmxlYWQudjEuRmlsZXNSZWFkUmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFJlc3BvbnNlIgSouxgBMAESUAoFV3JpdGUSHi5mYWlybGVhZC52MS5GaWxlc1dyaXRlUmVxdWVzdBofLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVSZXNwb25zZSIEqLsYAygBElEKBlJlbW92ZRIfLmZhaXJsZWFkLnYxLkZpbGVzUmVtb3ZlUmVxdWVzdBogLmZhaXJsZWFkLnYxLkZpbGVzUmVtb3ZlUmVzcG9uc2UiBKi7GAMSSwoETW92ZRIdLmZhaXJsZWFkLnYxLkZpbGVzTW92ZVJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc01vdmVSZXNwb25zZSIEqLsYAxJdCgpNYWtlRm9sZGVyEiMuZmFpcmxlYWQudjEuRmlsZXNNYWtlRm9sZGVyUmVxdWVzdBokLmZhaXJsZWFkLnYxLkZpbGVzTWFrZUZvbGRlclJlc3BvbnNlIgSouxgDElkKCFJlYWRUcmVlEiEuZmFpcmxlYWQudjEuRmlsZXNSZWFkVHJlZVJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc1JlYWRUcmVlUmVzcG9uc2UiBKi7GAEwARJcCglXcml0ZVRyZWUSIi5mYWlybGVhZC52MS5GaWxlc1dyaXRlVHJlZVJlcXVlc3QaIy5mYWlybGVhZC52MS5GaWxlc1dyaXRlVHJlZVJlc3BvbnNlIgSouxgDKAESWQoITWFuaWZlc3QSIS5mYWlybGVhZC52MS5GaWxlc01hbmlmZXN0UmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzTWFuaWZlc3RSZXNwb25zZSIEqLsYATABElcKCEZpbmRQYXJ0EiEuZmFpcmxlYWQudjEuRmlsZXNGaW5kUGFydFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc0ZpbmRQYXJ0UmVzcG9uc2UiBKi7GAESVwoIRHJvcFBhcnQSIS5mYWlybGVhZC52MS5GaWxlc0Ryb3BQYXJ0UmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzRHJvcFBhcnRSZXNwb25zZSIEqLsYAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIogBCgZFeHBvcnQSEQoJd29ya3NwYWNlGAEgASgJEhAKCHdyaXRhYmxlGAIgASgIEhMKC2NvbnRhaW5tZW50GAMgASgJEg0KBXN0YXRlGAQgASgJEhMKC2xlYXNlX2Vwb2NoGAUgASgEEhAKCHNpbmNlX21zGAYgASgDEg4KBnJlYXNvbhgHIAEoCSIZChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdCJAChhGaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2USJAoHZXhwb3J0cxgBIAMoCzITLmZhaXJsZWFkLnYxLkV4cG9ydCIzChBGaWxlc1N0YXRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJIlsKEUZpbGVzU3RhdFJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImUKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEg0KBWxpbWl0GAQgASgNEg4KBmN1cnNvchgFIAEoCSKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKSAQoQRmlsZXNSZWFkUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZvZmZzZXQYAyABKAQSDgoGbGVuZ3RoGAQgASgEEhAKCGlmX21hdGNoGAUgASgJEhQKDHJlc3VtZV9ieXRlcxgGIAEoBBIVCg1yZXN1bWVfZGlnZXN0GAcgASgJIooBChFGaWxlc1JlYWRSZXNwb25zZRIpCgZoZWFkZXIYASABKAsyFy5mYWlybGVhZC52MS5GaWxlSGVhZGVySAASKwoHdHJhaWxlchgCIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVySAASFQoFY2h1bmsYAyABKAxCBLC7GAFIAEIGCgRwYXJ0ImsKCkZpbGVIZWFkZXISIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USFQoNcmVzdW1lZF9ieXRlcxgDIAEoBCIxCgtGaWxlVHJhaWxlchISCgpzaXplX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCSKLAQoRRmlsZXNXcml0ZVJlcXVlc3QSKgoGaGVhZGVyGAEgASgLMhguZmFpcmxlYWQudjEuV3JpdGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQinwIKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCBIQCghwYXJ0X2tleRgKIAEoCRIUCgxyZXN1bWVfYnl0ZXMYCyABKAQSFQoNcmVzdW1lX2RpZ2VzdBgMIAEoCSKKAQoSRmlsZXNXcml0ZVJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhMKC3B1YmxpY2F0aW9uGAMgASgJEhcKD3JlcGxhY2VkX2RpZ2VzdBgEIAEoCSJJChRGaWxlc0ZpbmRQYXJ0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIQCghwYXJ0X2tleRgDIAEoCSJgChVGaWxlc0ZpbmRQYXJ0UmVzcG9uc2USEgoKaGVsZF9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkSIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkkKFEZpbGVzRHJvcFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJIjwKFUZpbGVzRHJvcFBhcnRSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiWgoSRmlsZXNSZW1vdmVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhEKCXJlY3Vyc2l2ZRgDIAEoCBIQCghpZl9tYXRjaBgEIAEoCSJLChNGaWxlc1JlbW92ZVJlc3BvbnNlEg8KB3JlbW92ZWQYASABKAQSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIj8KEEZpbGVzTW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBGZyb20YAiABKAkSCgoCdG8YAyABKAkiOAoRRmlsZXNNb3ZlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkoKFkZpbGVzTWFrZUZvbGRlclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDwoHcGFyZW50cxgDIAEoCCJhChdGaWxlc01ha2VGb2xkZXJSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJmChRGaWxlc1JlYWRUcmVlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZzdHJpY3QYAyABKAgSDwoHZXhjbHVkZRgEIAMoCRIMCgRvbmx5GAUgAygJIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJ7CglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgSEQoJY29weV9mcm9tGAQgASgJEhAKCGlmX21hdGNoGAUgASgJInAKC1RyZWVUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSDgoGZGlnZXN0GAYgASgJIuUBChVGaWxlc1dyaXRlVHJlZVJlcXVlc3QSLAoGaGVhZGVyGAEgASgLMhwuZmFpcmxlYWQudjEuV3JpdGVUcmVlSGVhZGVyEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSLgoMZmlsZV90cmFpbGVyGAMgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgFIAEoDEIEsLsYASKvAQoPV3JpdGVUcmVlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEg4KBnN0cmljdBgEIAEoCBIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCmtlZXBfZXF1YWwYByABKAgipwEKFkZpbGVzV3JpdGVUcmVlUmVzcG9uc2USKAoGc3RvcmVkGAEgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhEKCXVuY2hhbmdlZBgEIAEoBCJeChRGaWxlc01hbmlmZXN0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIUCgxrbm93bl9kaWdlc3QYAyABKAkSDwoHc2hhbGxvdxgEIAEoCCL5AQoVRmlsZXNNYW5pZmVzdFJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIOCgZkaWdlc3QYAiABKAkSEQoJdW5jaGFuZ2VkGAMgASgIEiMKB2VudHJpZXMYBCADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgFIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRItCgd0cmFpbGVyGAYgASgLMhwuZmFpcmxlYWQudjEuTWFuaWZlc3RUcmFpbGVyEhcKD2ZvbGRlcl9pZGVudGl0eRgHIAEoCSKQAQoPTWFuaWZlc3RUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSFAoMaGFzaGVkX2ZpbGVzGAYgASgEEhQKDGhhc2hlZF9ieXRlcxgHIAEoBCJDChFGaWxlc1dhdGNoUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRINCgVzaW5jZRgDIAEoCSKPAgoSRmlsZXNXYXRjaFJlc3BvbnNlEikKBGtpbmQYASABKA4yGy5mYWlybGVhZC52MS5GaWxlc1dhdGNoS2luZBIOCgZjdXJzb3IYAiABKAkSDAoEcGF0aBgDIAEoCRIMCgRmcm9tGAQgASgJEiEKBWVudHJ5GAUgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIQoFZmF1bHQYBiABKAsyEi5mYWlybGVhZC52MS5GYXVsdBIPCgdmb2xkZXJzGAcgASgEEhcKD2NvdmVyZWRfZm9sZGVycxgIIAEoBBINCgV0b2tlbhgJIAEoCRIjCgZzb3VyY2UYCiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiNwoTRmlsZXNCYXJyaWVyUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDQoFdG9rZW4YAiABKAkiSQoURmlsZXNCYXJyaWVyUmVzcG9uc2USDgoGY3Vyc29yGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQqfgoJRW50cnlLaW5kEhoKFkVOVFJZX0tJTkRfVU5TUEVDSUZJRUQQABITCg9FTlRSWV9LSU5EX0ZJTEUQARIVChFFTlRSWV9LSU5EX0ZPTERFUhACEhMKD0VOVFJZX0tJTkRfTElOSxADEhQKEEVOVFJZX0tJTkRfT1RIRVIQBCqQAQoRV3JpdGVQcmVjb25kaXRpb24SIgoeV1JJVEVfUFJFQ09ORElUSU9OX1VOU1BFQ0lGSUVEEAASHQoZV1JJVEVfUFJFQ09ORElUSU9OX0FCU0VOVBABEhwKGFdSSVRFX1BSRUNPTkRJVElPTl9NQVRDSBACEhoKFldSSVRFX1BSRUNPTkRJVElPTl9BTlkQAyriAgoORmlsZXNXYXRjaEtpbmQSIAocRklMRVNfV0FUQ0hfS0lORF9VTlNQRUNJRklFRBAAEh4KGkZJTEVTX1dBVENIX0tJTkRfQVZBSUxBQkxFEAESIAocRklMRVNfV0FUQ0hfS0lORF9VTkFWQUlMQUJMRRACEhgKFEZJTEVTX1dBVENIX0tJTkRfR0FQEAMSHAoYRklMRVNfV0FUQ0hfS0lORF9DUkVBVEVEEAQSHAoYRklMRVNfV0FUQ0hfS0lORF9DSEFOR0VEEAUSHAoYRklMRVNfV0FUQ0hfS0lORF9SRU1PVkVEEAYSGgoWRklMRVNfV0FUQ0hfS0lORF9NT1ZFRBAHEh4KGkZJTEVTX1dBVENIX0tJTkRfUEVSTUlUVEVEEAgSHgoaRklMRVNfV0FUQ0hfS0lORF9XSVRIRFJBV04QCRIcChhGSUxFU19XQVRDSF9LSU5EX1NFVFRMRUQQCjKRCgoFRmlsZXMSYAoLTGlzdEV4cG9ydHMSJC5mYWlybGVhZC52MS5GaWxlc0xpc3RFeHBvcnRzUmVxdWVzdBolLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXNwb25zZSIEqLsYARJLCgRTdGF0Eh0uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzU3RhdFJlc3BvbnNlIgSouxgBEksKBExpc3QSHS5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVzcG9uc2UiBKi7GAESTQoEUmVhZBIdLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXNwb25zZSIEqLsYATABElAKBVdyaXRlEh4uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlcXVlc3QaHy5mYWlybGVhZC52MS5GaWxlc1dyaXRlUmVzcG9uc2UiBKi7GAMoARJRCgZSZW1vdmUSHy5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlcXVlc3QaIC5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlc3BvbnNlIgSouxgDEksKBE1vdmUSHS5mYWlybGVhZC52MS5GaWxlc01vdmVSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVzcG9uc2UiBKi7GAMSXQoKTWFrZUZvbGRlchIjLmZhaXJsZWFkLnYxLkZpbGVzTWFrZUZvbGRlclJlcXVlc3QaJC5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXNwb25zZSIEqLsYAxJZCghSZWFkVHJlZRIhLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNSZWFkVHJlZVJlc3BvbnNlIgSouxgBMAESXAoJV3JpdGVUcmVlEiIuZmFpcmxlYWQudjEuRmlsZXNXcml0ZVRyZWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuRmlsZXNXcml0ZVRyZWVSZXNwb25zZSIEqLsYAygBElkKCE1hbmlmZXN0EiEuZmFpcmxlYWQudjEuRmlsZXNNYW5pZmVzdFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc01hbmlmZXN0UmVzcG9uc2UiBKi7GAEwARJXCghGaW5kUGFydBIhLmZhaXJsZWFkLnYxLkZpbGVzRmluZFBhcnRSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNGaW5kUGFydFJlc3BvbnNlIgSouxgBElcKCERyb3BQYXJ0EiEuZmFpcmxlYWQudjEuRmlsZXNEcm9wUGFydFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc0Ryb3BQYXJ0UmVzcG9uc2UiBKi7GAESUAoFV2F0Y2gSHi5mYWlybGVhZC52MS5GaWxlc1dhdGNoUmVxdWVzdBofLmZhaXJsZWFkLnYxLkZpbGVzV2F0Y2hSZXNwb25zZSIEqLsYATABElQKB0JhcnJpZXISIC5mYWlybGVhZC52MS5GaWxlc0JhcnJpZXJSZXF1ZXN0GiEuZmFpcmxlYWQudjEuRmlsZXNCYXJyaWVyUmVzcG9uc2UiBKi7GAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * An entry of a workspace.
@@ -1604,6 +1604,181 @@ export const ManifestTrailerSchema: GenMessage<ManifestTrailer> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_files, 36);
 
 /**
+ * What to watch.
+ *
+ * @generated from message fairlead.v1.FilesWatchRequest
+ */
+export type FilesWatchRequest = Message<"fairlead.v1.FilesWatchRequest"> & {
+  /**
+   * The workspace. (At a gateway: `NODE:/NAME`.)
+   *
+   * @generated from field: string workspace = 1;
+   */
+  workspace: string;
+
+  /**
+   * The folder, or one file; empty for the root.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * The cursor of the last event that is known; empty to begin now.
+   *
+   * @generated from field: string since = 3;
+   */
+  since: string;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesWatchRequest.
+ * Use `create(FilesWatchRequestSchema)` to create a new message.
+ */
+export const FilesWatchRequestSchema: GenMessage<FilesWatchRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 37);
+
+/**
+ * One event of a watch.
+ *
+ * @generated from message fairlead.v1.FilesWatchResponse
+ */
+export type FilesWatchResponse = Message<"fairlead.v1.FilesWatchResponse"> & {
+  /**
+   * What it says.
+   *
+   * @generated from field: fairlead.v1.FilesWatchKind kind = 1;
+   */
+  kind: FilesWatchKind;
+
+  /**
+   * Names this place among the events; they rise strictly within one epoch (what stands before the dash).
+   *
+   * @generated from field: string cursor = 2;
+   */
+  cursor: string;
+
+  /**
+   * The entry's path, relative to the workspace's root.
+   *
+   * @generated from field: string path = 3;
+   */
+  path: string;
+
+  /**
+   * Where it was, for `MOVED`.
+   *
+   * @generated from field: string from = 4;
+   */
+  from: string;
+
+  /**
+   * The entry as it is now; of a file up to 8 MiB with the digest of its content.
+   *
+   * @generated from field: fairlead.v1.Entry entry = 5;
+   */
+  entry?: Entry | undefined;
+
+  /**
+   * For `UNAVAILABLE`: why. For an entry: why it, or its content, cannot be read.
+   *
+   * @generated from field: fairlead.v1.Fault fault = 6;
+   */
+  fault?: Fault | undefined;
+
+  /**
+   * For `AVAILABLE` and `UNAVAILABLE`: folders that there are.
+   *
+   * @generated from field: uint64 folders = 7;
+   */
+  folders: bigint;
+
+  /**
+   * Of them, those that the kernel watches.
+   *
+   * @generated from field: uint64 covered_folders = 8;
+   */
+  coveredFolders: bigint;
+
+  /**
+   * For `SETTLED`: the barrier's token.
+   *
+   * @generated from field: string token = 9;
+   */
+  token: string;
+
+  /**
+   * First message only: where the events come from.
+   *
+   * @generated from field: fairlead.v1.Source source = 10;
+   */
+  source?: Source | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesWatchResponse.
+ * Use `create(FilesWatchResponseSchema)` to create a new message.
+ */
+export const FilesWatchResponseSchema: GenMessage<FilesWatchResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 38);
+
+/**
+ * Which watch to settle.
+ *
+ * @generated from message fairlead.v1.FilesBarrierRequest
+ */
+export type FilesBarrierRequest = Message<"fairlead.v1.FilesBarrierRequest"> & {
+  /**
+   * The workspace. (At a gateway: `NODE:/NAME`.)
+   *
+   * @generated from field: string workspace = 1;
+   */
+  workspace: string;
+
+  /**
+   * Comes back in the event.
+   *
+   * @generated from field: string token = 2;
+   */
+  token: string;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesBarrierRequest.
+ * Use `create(FilesBarrierRequestSchema)` to create a new message.
+ */
+export const FilesBarrierRequestSchema: GenMessage<FilesBarrierRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 39);
+
+/**
+ * The barrier was set, or could not be.
+ *
+ * @generated from message fairlead.v1.FilesBarrierResponse
+ */
+export type FilesBarrierResponse = Message<"fairlead.v1.FilesBarrierResponse"> & {
+  /**
+   * The cursor of the `SETTLED` event; empty where there is none.
+   *
+   * @generated from field: string cursor = 1;
+   */
+  cursor: string;
+
+  /**
+   * Why there is none: the watch is not available.
+   *
+   * @generated from field: fairlead.v1.Fault fault = 2;
+   */
+  fault?: Fault | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesBarrierResponse.
+ * Use `create(FilesBarrierResponseSchema)` to create a new message.
+ */
+export const FilesBarrierResponseSchema: GenMessage<FilesBarrierResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 40);
+
+/**
  * What an entry is.
  *
  * @generated from enum fairlead.v1.EntryKind
@@ -1705,6 +1880,103 @@ export type WritePrecondition = (typeof WritePrecondition)[keyof typeof WritePre
  */
 export const WritePreconditionSchema: GenEnum<WritePrecondition> = /*@__PURE__*/
   enumDesc(file_fairlead_v1_files, 1);
+
+/**
+ * What an event of a watch says.
+ *
+ * @generated from enum fairlead.v1.FilesWatchKind
+ */
+export const FilesWatchKind = {
+  /**
+   * Not said: the first message.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Every folder was verified as covered.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_AVAILABLE = 1;
+   */
+  AVAILABLE: 1,
+
+  /**
+   * Some folders are not covered, or none: changes are found by looking on a timer. The fault says why.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_UNAVAILABLE = 2;
+   */
+  UNAVAILABLE: 2,
+
+  /**
+   * Events may be missing before this one: take a manifest and compare.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_GAP = 3;
+   */
+  GAP: 3,
+
+  /**
+   * The entry is new.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_CREATED = 4;
+   */
+  CREATED: 4,
+
+  /**
+   * The entry has other content, permission bits or times.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_CHANGED = 5;
+   */
+  CHANGED: 5,
+
+  /**
+   * The entry is gone. What was in a folder is told of before it.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_REMOVED = 6;
+   */
+  REMOVED: 6,
+
+  /**
+   * The entry has another path; whatever stood there is replaced. What is in a folder is told of one by one.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_MOVED = 7;
+   */
+  MOVED: 7,
+
+  /**
+   * The entry was there, and may be seen now: a policy was changed.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_PERMITTED = 8;
+   */
+  PERMITTED: 8,
+
+  /**
+   * The entry may not be seen any more: a policy was changed.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_WITHDRAWN = 9;
+   */
+  WITHDRAWN: 9,
+
+  /**
+   * A barrier: what happened before it was asked for is told of before it.
+   *
+   * @generated from enum value: FILES_WATCH_KIND_SETTLED = 10;
+   */
+  SETTLED: 10,
+} as const;
+
+/**
+ * What an event of a watch says.
+ *
+ * @generated from enum fairlead.v1.FilesWatchKind
+ */
+export type FilesWatchKind = (typeof FilesWatchKind)[keyof typeof FilesWatchKind] | UnknownEnum;
+
+/**
+ * Describes the enum fairlead.v1.FilesWatchKind.
+ */
+export const FilesWatchKindSchema: GenEnum<FilesWatchKind> = /*@__PURE__*/
+  enumDesc(file_fairlead_v1_files, 2);
 
 /**
  * Operations on one workspace.
@@ -1842,6 +2114,28 @@ export const Files: GenService<{
     methodKind: "unary";
     input: typeof FilesDropPartRequestSchema;
     output: typeof FilesDropPartResponseSchema;
+  },
+  /**
+   * What happens below a folder, in order. The first message only says where it comes from; then comes where the watch
+   * stands, as soon as that is known, and every event.
+   *
+   * @generated from rpc fairlead.v1.Files.Watch
+   */
+  watch: {
+    methodKind: "server_streaming";
+    input: typeof FilesWatchRequestSchema;
+    output: typeof FilesWatchResponseSchema;
+  },
+  /**
+   * Asks for a `SETTLED` event behind the events of everything that happened on the node's disk so far. It is given to
+   * every watch of the workspace.
+   *
+   * @generated from rpc fairlead.v1.Files.Barrier
+   */
+  barrier: {
+    methodKind: "unary";
+    input: typeof FilesBarrierRequestSchema;
+    output: typeof FilesBarrierResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_fairlead_v1_files, 0);
