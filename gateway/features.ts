@@ -10,12 +10,11 @@ import type { ServiceImplementation } from "../shared/rpc/service.ts";
 import { type Approvals, createApprovals } from "./approvals/approvals.ts";
 import { type Audit, openAudit } from "./audit/audit.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
-import { createFilesFace } from "./files/face.ts";
 import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
-import { createStoredReads } from "./files/stored-reads.ts";
 import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocation.ts";
 import { followIdentities } from "./follow-identities.ts";
+import { joinFiles, joinGrants } from "./join-files.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
 import { keepPresences, recallPresences } from "./link/kept-presences.ts";
@@ -27,8 +26,7 @@ import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
 import { startMemory } from "./memory/memory.ts";
 import { revokedFault } from "./pairing/nodes-repository.ts";
 import { createPairing, type GatewayPairing, type PairingOptions } from "./pairing/pairing.ts";
-import { createPolicy, type Policy } from "./policy/policy.ts";
-import { readPolicy } from "./policy/read-policy.ts";
+import { type LivePolicy, openPolicy } from "./policy/live-policy.ts";
 import { recordLate } from "./record-late.ts";
 import type { AdminFaceOptions } from "./serve/admin.ts";
 import type { Published } from "./serve/node-summary.ts";
@@ -42,7 +40,6 @@ import { createSkillCatalogue, type SkillCatalogue } from "./skills/catalogue.ts
 import { createStoredAssignments } from "./skills/stored-assignments.ts";
 import { nextGeneration } from "./store/generations.ts";
 import { openStore, type Store } from "./store/store.ts";
-import { operatorAgent } from "./tools/caller.ts";
 import { createToolCatalogue, type ToolCatalogue } from "./tools/catalogue.ts";
 import { createTools } from "./tools/tools.ts";
 
@@ -81,7 +78,7 @@ interface Base {
   readonly store: Store;
   readonly audit: Audit;
   readonly pairing: GatewayPairing;
-  readonly policy: Policy;
+  readonly policy: LivePolicy;
   readonly links: LinkHost;
   readonly revocation: Revocation;
   readonly drains: Drains;
@@ -103,15 +100,16 @@ export async function startFeatures(
   const { nodes } = pairing;
   const memory = await joinMemory(scope, base, { settings, deps });
   const approvals = createApprovals({ store, clock, waitMs: settings.limits.approvalWaitMs });
+  const { grants, onPolicyChange } = await joinGrants({ ...base, clock });
   const faceParts = joinSessions(base, { settings, clock, memory, approvals });
   return {
     pairing,
     links,
-    files: joinFiles(base, clock),
+    files: await joinFiles({ ...base, nodes, approvals, grants, onPolicyChange, clock }),
     store,
     audit: base.audit,
     faceParts,
-    adminParts: adminParts(base, { tokens: faceParts.tokens, approvals }),
+    adminParts: adminParts(base, { tokens: faceParts.tokens, approvals, grants }),
     counts: async () => {
       const known = (await nodes.list()).filter(({ revokedAt }) => revokedAt === undefined);
       const online = known.filter(({ id }) => links.links.presence(id).state === "online");
@@ -119,19 +117,6 @@ export async function startFeatures(
       return { nodes: known.length, nodesOnline: online.length, sessions: open.length };
     },
   };
-}
-
-function joinFiles({ store, pairing, policy, registry }: Base, clock: Clock): Features["files"] {
-  return createFilesFace({
-    registry,
-    nodes: pairing.nodes,
-    decide: ({ node, verb, path: asked }) => {
-      const verdict = policy.decideFile({ agent: operatorAgent, node, verb, path: asked });
-      return { ...verdict, decision: verdict.decision === "allow" ? "allow" : "deny" };
-    },
-    clock,
-    reads: createStoredReads({ store, clock, userOf: () => operatorAgent }),
-  });
 }
 
 async function joinMemory(
@@ -190,8 +175,7 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
 
 async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureDeps): Promise<Base> {
   const { clock, log, program } = deps;
-  const file = await readPolicy(settings);
-  const policy = createPolicy({ agents: settings.agents, ...(file ? { file } : {}) });
+  const policy = scope.use(await startPolicy(settings, deps));
   const store = scope.use(
     await openStore({ dir: settings.dir, clock, ...(program === undefined ? {} : { program }) }),
   );
@@ -248,6 +232,17 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   for (const node of known)
     if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));
   return { store, audit, pairing, policy, links, revocation, drains, aliases, registry, tools, skills };
+}
+
+function startPolicy(settings: GatewaySettings, deps: FeatureDeps): Promise<LivePolicy> {
+  const log = deps.log.child({ room: "policy" });
+  return openPolicy({
+    agents: settings.agents,
+    place: settings,
+    clock: deps.clock,
+    onTaken: () => log.info("another policy is in force"),
+    onFault: (error) => log.error("the last good policy stays in force", toLogged(error)),
+  });
 }
 
 /** Opens the record, and begins it with the start of this process. */
@@ -351,7 +346,7 @@ function toLogged(error: unknown): { readonly code: string; readonly reason: str
 
 function adminParts(
   base: Base,
-  rooms: Pick<AdminFaceOptions, "tokens" | "approvals">,
+  rooms: Pick<AdminFaceOptions, "tokens" | "approvals" | "grants">,
 ): Omit<AdminFaceOptions, "status"> {
   const { pairing, links, aliases } = base;
   return {

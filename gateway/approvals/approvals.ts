@@ -23,6 +23,8 @@ export interface Approval {
   readonly askedAt: number;
   readonly expiresAt: number;
   readonly decidedBy: string;
+  /** How long the grant is to hold that is to come of it, in milliseconds; undefined: none is. */
+  readonly grantMs: number | undefined;
 }
 
 /** What a person is asked. */
@@ -37,6 +39,16 @@ export interface ApprovalQuestion {
   readonly rule: string;
   /** Digest over everything that the answer covers: another call has another. */
   readonly digest: string;
+  /** Whether who allows it may also say that the same is not to be asked again for a time; no by default. */
+  readonly mayGrant?: boolean;
+}
+
+/** What a person says. */
+export interface ApprovalAnswer {
+  readonly allow: boolean;
+  readonly by: string;
+  /** For how long a standing grant is to come of it, in milliseconds; only of what is allowed and may have one. */
+  readonly grantMs?: number | undefined;
 }
 
 /** How an answer is waited for. */
@@ -58,10 +70,12 @@ export interface Approvals {
   list(options?: { readonly all?: boolean }): Promise<readonly Approval[]>;
   /**
    * Answers one, named by its id or a prefix that fits one only. The same answer again is as good; another one is
-   * `CONFLICT` with the stored decision and who made it; `NOT_FOUND`, `INVALID_ARGUMENT` (several fit),
-   * `APPROVAL_EXPIRED` when nobody can use the answer any more.
+   * `CONFLICT` with the stored decision and who made it; `NOT_FOUND`, `INVALID_ARGUMENT` (several fit, or a grant where
+   * none may be), `APPROVAL_EXPIRED` when nobody can use the answer any more.
    */
-  decide(id: string, answer: { readonly allow: boolean; readonly by: string }): Promise<Approval>;
+  decide(id: string, answer: ApprovalAnswer): Promise<Approval>;
+  /** One by its whole id. */
+  get(id: string): Promise<Approval>;
 }
 
 /** What approvals stand on. */
@@ -79,6 +93,8 @@ export const approvalLimits = {
   openMs: 604_800_000,
   titleCharacters: 80,
   detailCharacters: 16_384,
+  grantMs: 2_592_000_000,
+  maxGrantMs: 31_536_000_000,
 } as const;
 
 /** The approvals of a store. */
@@ -128,13 +144,18 @@ class StoredApprovals implements Approvals {
     return (await query.execute()).map((row) => toApproval(row, now));
   }
 
-  async decide(id: string, answer: { readonly allow: boolean; readonly by: string }): Promise<Approval> {
+  async get(id: string): Promise<Approval> {
+    return toApproval(await this.#find(id), this.#clock.now());
+  }
+
+  async decide(id: string, answer: ApprovalAnswer): Promise<Approval> {
     const row = await this.#find(id);
     const now = this.#clock.now();
     const state = answer.allow ? "allowed" : "denied";
+    if (answer.grantMs !== undefined) requireGrantable(row, answer, answer.grantMs);
     const changed = await this.#store.db
       .updateTable("approvals")
-      .set({ state, decided_at: now, decided_by: answer.by })
+      .set({ state, decided_at: now, decided_by: answer.by, grant_ms: answer.grantMs ?? null })
       .where("id", "=", row.id)
       .where("state", "=", "waiting")
       .where("expires_at", ">", now)
@@ -206,6 +227,8 @@ class StoredApprovals implements Approvals {
         expires_at: now + lifeMs,
         decided_at: null,
         decided_by: null,
+        grantable: question.mayGrant === true ? 1 : 0,
+        grant_ms: null,
       })
       .execute();
     return id;
@@ -270,6 +293,20 @@ interface Wait {
   readonly signal: AbortSignal;
 }
 
+function requireGrantable(row: ApprovalsTable, answer: ApprovalAnswer, grantMs: number): void {
+  if (!answer.allow || row.grantable !== 1) {
+    throw new Fault("INVALID_ARGUMENT", "nothing of this can be allowed for longer: it is asked each time", {
+      hint: `allow it this once: fairlead approvals allow ${row.id}`,
+      details: { field: "always", approvalId: row.id, rule: row.rule },
+    });
+  }
+  const { maxGrantMs } = approvalLimits;
+  if (Number.isSafeInteger(grantMs) && grantMs > 0 && grantMs <= maxGrantMs) return;
+  throw new Fault("INVALID_ARGUMENT", "a grant holds for at most 365 days", {
+    details: { field: "for", limit: maxGrantMs, actual: grantMs },
+  });
+}
+
 function requireBounded({ detail }: ApprovalQuestion): void {
   if (detail.length <= approvalLimits.detailCharacters) return;
   throw new Fault("TOO_LARGE", "what would have to be allowed is too long to be shown to a person", {
@@ -299,6 +336,7 @@ function toApproval(row: ApprovalsTable, now: number): Approval {
     askedAt: row.asked_at,
     expiresAt: row.expires_at,
     decidedBy: row.decided_by ?? "",
+    grantMs: row.grant_ms ?? undefined,
   };
 }
 

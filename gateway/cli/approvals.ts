@@ -1,7 +1,10 @@
 import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
 import { Admin, type Approval } from "../../shared/gen/fairlead/v1/admin_pb.ts";
-import type { CommandModule } from "../../shared/terminal/command.ts";
+import type { CommandInput } from "../../shared/terminal/command-input.ts";
+import type { CommandModule, OptionSpec } from "../../shared/terminal/command.ts";
+import { parseDurationMs } from "../../shared/terminal/duration.ts";
 import { toTime, toWords } from "../../shared/terminal/json.ts";
+import { grantCommands } from "./grants.ts";
 import { openGateway } from "./open-gateway.ts";
 
 const idArgument = { name: "<id>", text: "the approval, or a prefix of its id that fits one only" };
@@ -44,24 +47,51 @@ export const commands: readonly CommandModule[] = [
       await runtime.output.result(toJson(approval), () => toLines(approval));
     },
   },
-  decision("allow", true),
-  decision("deny", false),
+  decision("allow", [
+    {
+      flags: "--always",
+      text: "do not ask again for the same path: keep a standing grant once it has succeeded",
+    },
+    { flags: "--for <time>", text: "how long that grant holds, such as 8h (default 30d, at most 365d)" },
+  ]),
+  decision("deny"),
+  ...grantCommands,
 ];
 
-function decision(word: "allow" | "deny", allow: boolean): CommandModule {
+function decision(word: "allow" | "deny", options: readonly OptionSpec[] = []): CommandModule {
   return {
     words: `approvals ${word}`,
     summary: `${word} what waits`,
-    example: `fairlead approvals ${word} 3f9c2a`,
+    example:
+      word === "allow"
+        ? "fairlead approvals allow 3f9c2a --always --for 8h"
+        : "fairlead approvals deny 3f9c2a",
     args: [idArgument],
+    options,
     run: async (input, runtime) => {
+      const request = { id: input.argument("id"), allow: word === "allow", ...readGrant(input) };
       await using gateway = await openGateway(runtime);
-      const request = { id: input.argument("id"), allow };
       const { approval } = await gateway.client(Admin).decideApproval(request, gateway.call());
       if (!approval) throw new Fault("INTERNAL", "the gateway answered without the approval");
       await runtime.output.result(toJson(approval), () => [`${approval.id} is ${toWords(approval.state)}`]);
     },
   };
+}
+
+function readGrant(input: CommandInput): { readonly always: boolean; readonly grantMs: bigint } {
+  const always = input.flag("always");
+  const life = input.text("for");
+  if (life !== undefined && !always) {
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      "--for says how long a standing grant holds, and none was asked for",
+      {
+        hint: "say --always too",
+        details: { field: "for" },
+      },
+    );
+  }
+  return { always, grantMs: life === undefined ? 0n : BigInt(parseDurationMs(life, "for")) };
 }
 
 function pick(approvals: readonly Approval[], id: string): Approval {

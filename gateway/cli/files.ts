@@ -34,8 +34,7 @@ const listedByDefault = 100_000;
 const pageEntries = 1_000;
 const path = { name: "<path>", text: "NODE:/WORKSPACE/PATH" } as const;
 
-/** The `files` commands. */
-export const commands: readonly CommandModule[] = [
+const modules: readonly CommandModule[] = [
   {
     words: "files ls",
     summary: "entries of a folder on a node",
@@ -82,6 +81,9 @@ export const commands: readonly CommandModule[] = [
   ...changeCommands,
   watchCommand,
 ];
+
+/** The `files` commands: about each policy may ask a person. */
+export const commands: readonly CommandModule[] = modules.map((module) => ({ ...module, asks: true }));
 
 async function list(input: CommandInput, runtime: Runtime): Promise<number> {
   const remote = parseRemote(input.argument("path"));

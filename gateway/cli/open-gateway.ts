@@ -5,9 +5,11 @@ import type { DescService } from "@bufbuild/protobuf";
 import { errnoOf } from "../../shared/fault/fault-from-errno.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { startDeadline } from "../../shared/lifetime/clock.ts";
+import { defaultDeadlineMs, maxDeadlineMs } from "../../shared/rpc/deadline.ts";
 import { openGrpcClient } from "../../shared/rpc/grpc-client.ts";
 import type { CallOptions, Client } from "../../shared/rpc/service.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
+import { noWaitHeader, workTimeHeader } from "../files/asking-headers.ts";
 
 /** A gateway that a command talks to. Disposing closes the connection. */
 export interface OpenGateway extends AsyncDisposable {
@@ -18,7 +20,13 @@ export interface OpenGateway extends AsyncDisposable {
 }
 
 /** What is read of the process. */
-export type GatewayRuntime = Pick<Runtime, "home" | "environment" | "gatewayUrl" | "signal" | "deadlineMs">;
+export type GatewayRuntime = Pick<
+  Runtime,
+  "home" | "environment" | "gatewayUrl" | "signal" | "deadlineMs" | "asking"
+>;
+
+/** Longer than a person is ever waited for, in milliseconds. */
+export const askingMs = 660_000;
 
 /** How long the local socket may take to answer, in milliseconds. */
 const connectTimeoutMs = 4_000;
@@ -41,14 +49,30 @@ export async function openGateway(runtime: GatewayRuntime): Promise<OpenGateway>
   }
   const socket = await findAdminSocket(runtime.home.gatewayDir);
   await assertAnswers(socket, runtime);
-  const connection = openGrpcClient({ address: `unix:${socket}`, security: "insecure", connectTimeoutMs });
+  const connection = openGrpcClient({
+    address: `unix:${socket}`,
+    security: "insecure",
+    connectTimeoutMs,
+    metadata: askingHeaders(runtime),
+  });
   return {
     client: (service) => connection.client(service),
-    call: () => ({
-      signal: runtime.signal,
-      ...(runtime.deadlineMs === undefined ? {} : { deadlineMs: runtime.deadlineMs }),
-    }),
+    call: () => ({ signal: runtime.signal, ...deadlineOf(runtime) }),
     [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose](),
+  };
+}
+
+/** The gateway holds the time of the work itself: that of the person who may be asked before it comes on top. */
+function deadlineOf({ deadlineMs, asking }: GatewayRuntime): Pick<CallOptions, "deadlineMs"> {
+  if (!asking || asking.noWait) return deadlineMs === undefined ? {} : { deadlineMs };
+  return { deadlineMs: Math.min((deadlineMs ?? defaultDeadlineMs) + askingMs, maxDeadlineMs) };
+}
+
+function askingHeaders({ deadlineMs, asking }: GatewayRuntime): Readonly<Record<string, string>> {
+  if (!asking) return {};
+  return {
+    [workTimeHeader]: String(deadlineMs ?? defaultDeadlineMs),
+    ...(asking.noWait ? { [noWaitHeader]: "1" } : {}),
   };
 }
 

@@ -10,7 +10,7 @@ import { isJsonObject, parseJson } from "../../shared/terminal/parse-json.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
 import { isFailedCommand } from "../tools/tool-result.ts";
 import { toJsonValue } from "./fault-to-json.ts";
-import { openGateway } from "./open-gateway.ts";
+import { askingMs, openGateway } from "./open-gateway.ts";
 
 /** What every way to call a tool takes. */
 export const callOptions: readonly OptionSpec[] = [
@@ -23,9 +23,6 @@ export interface ToolCall {
   readonly name: string;
   readonly session?: string | undefined;
 }
-
-/** Longer than a person is ever waited for, in milliseconds. */
-const askingMs = 660_000;
 
 const argumentsMaxBytes = 1_048_576;
 

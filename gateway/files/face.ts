@@ -1,23 +1,19 @@
 import type { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
-import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { MethodImplementation, ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Nodes } from "../pairing/nodes.ts";
-import type { DecideFile } from "./file-question.ts";
+import { perform, type OperationOptions } from "./operation.ts";
 import { passManifest } from "./pass-manifest.ts";
 import { passRead, passTree } from "./pass-reads.ts";
 import { passBarrier, passWatch } from "./pass-watch.ts";
 import { passWrite, passWriteTree } from "./pass-writes.ts";
 import type { ReadMemory } from "./read-memory.ts";
 import type { WorkspaceRegistry } from "./registry.ts";
-import { callOptions, findTarget, judgeBefore, toSource } from "./target.ts";
+import { callOptions, judgeBefore, openUnasked, toSource } from "./target.ts";
 
 /** What the face stands on. */
-export interface FilesFaceOptions {
+export interface FilesFaceOptions extends OperationOptions {
   readonly registry: WorkspaceRegistry;
   readonly nodes: Pick<Nodes, "resolve" | "find">;
-  /** The gateway's policy: asked on the requested path before the node is called, and on the canonical one it reports. */
-  readonly decide: DecideFile;
-  readonly clock: Clock;
   /** Without it a write without a condition never replaces anything. */
   readonly reads?: ReadMemory;
 }
@@ -25,8 +21,9 @@ export interface FilesFaceOptions {
 type Methods = (typeof Files)["method"];
 
 /**
- * The `Files` service as the gateway serves it to its clients: a workspace is `NODE:/NAME`. Every call asks policy, holds
- * a lease, and is passed on to the node as it streams; nothing is answered from the gateway's own disk.
+ * The `Files` service as the gateway serves it to its clients: a workspace is `NODE:/NAME`. Every call asks policy, and
+ * where policy says so a person; it holds a lease, is recorded, and is passed on to the node as it streams. Nothing is
+ * answered from the gateway's own disk.
  */
 export function createFilesFace(options: FilesFaceOptions): ServiceImplementation<typeof Files> {
   return {
@@ -71,71 +68,86 @@ async function listExports(
 }
 
 function stat(options: FilesFaceOptions): MethodImplementation<Methods["stat"]> {
-  return async (request, context) => {
-    const target = await findTarget(options, { ...request, verb: "read" }, context);
-    const answer = await target.handle.files.stat({ path: target.path }, callOptions(context));
-    const source = toSource(target, answer.source);
-    await target.judge(source.canonicalPath);
-    return { ...answer, source };
-  };
+  return (request, context) =>
+    perform(options, { ...place(request), verb: "read", kind: "stat", context }, async (operation) => {
+      const { target, pin } = operation;
+      const asked = { path: target.path, ...(pin ? { pin } : {}) };
+      const answer = await target.handle.files.stat(asked, callOptions(operation.context));
+      return { ...answer, source: await operation.judged(answer.source) };
+    });
 }
 
 function list(options: FilesFaceOptions): MethodImplementation<Methods["list"]> {
-  return async (request, context) => {
-    const target = await findTarget(options, { ...request, verb: "list" }, context);
-    const asked = { ...request, path: target.path };
-    const answer = await target.handle.files.list(asked, callOptions(context));
-    const source = toSource(target, answer.source);
-    await target.judge(source.canonicalPath);
-    const entries = [];
-    for (const entry of answer.entries) if (!(await target.denial(entry.path))) entries.push(entry);
-    return { ...answer, entries, source };
+  return (request, context) => {
+    const { recursive, limit, cursor } = request;
+    const kind = recursive ? "list_tree" : "list";
+    return perform(options, { ...place(request), verb: "list", kind, context }, async (operation) => {
+      const { target, pin } = operation;
+      const asked = { path: target.path, recursive, limit, cursor, ...(pin ? { pin } : {}) };
+      const answer = await target.handle.files.list(asked, callOptions(operation.context));
+      const source = await operation.judged(answer.source);
+      const entries = [];
+      for (const entry of answer.entries) if (!(await target.denial(entry.path))) entries.push(entry);
+      return { ...answer, entries, source };
+    });
   };
 }
 
 function remove(options: FilesFaceOptions): MethodImplementation<Methods["remove"]> {
-  return async (request, context) => {
-    const target = await findTarget(options, { ...request, verb: "remove" }, context);
-    await judgeBefore(target, target.path);
-    const answer = await target.handle.files.remove({ ...request, path: target.path }, callOptions(context));
-    return { ...answer, source: toSource(target, answer.source) };
+  return (request, context) => {
+    const { recursive, ifMatch } = request;
+    const kind = recursive ? "remove_tree" : "remove";
+    const terms = ifMatch === "" ? {} : { ifMatch };
+    return perform(
+      options,
+      { ...place(request), verb: "remove", kind, terms, context },
+      async (operation) => {
+        const { target, pin } = operation;
+        const asked = { path: target.path, recursive, ifMatch, ...(pin ? { pin } : {}) };
+        const answer = await target.handle.files.remove(asked, callOptions(operation.context));
+        return { ...answer, source: operation.made(answer.source) };
+      },
+    );
   };
 }
 
 function move(options: FilesFaceOptions): MethodImplementation<Methods["move"]> {
-  return async (request, context) => {
-    const { workspace } = request;
-    const from = await findTarget(
-      options,
-      { workspace, path: request.from, verb: "move", field: "from" },
-      context,
-    );
-    const to = await findTarget(options, { workspace, path: request.to, verb: "move", field: "to" }, context);
-    await judgeBefore(from, from.path);
-    const asked = { from: from.path, to: to.path };
-    const answer = await from.handle.files.move(asked, callOptions(context));
-    return { ...answer, source: toSource(to, answer.source) };
+  return (request, context) => {
+    const { workspace, from, to } = request;
+    const asked = { workspace, path: from, to, field: "from", verb: "move", kind: "move", context } as const;
+    return perform(options, asked, async (operation) => {
+      const { target, pin, toPin } = operation;
+      const paths = { from: target.path, to: operation.to?.path ?? to };
+      const answer = await target.handle.files.move(
+        { ...paths, ...(pin ? { fromPin: pin } : {}), ...(toPin ? { toPin } : {}) },
+        callOptions(operation.context),
+      );
+      return { ...answer, source: operation.made(answer.source) };
+    });
   };
 }
 
 function makeFolder(options: FilesFaceOptions): MethodImplementation<Methods["makeFolder"]> {
-  return async (request, context) => {
-    const target = await findTarget(options, { ...request, verb: "mkdir" }, context);
-    const answer = await target.handle.files.makeFolder(
-      { ...request, path: target.path },
-      callOptions(context),
-    );
-    return { ...answer, source: toSource(target, answer.source) };
+  return (request, context) => {
+    const { parents } = request;
+    const asked = { ...place(request), verb: "mkdir", kind: "mkdir", terms: { parents }, context } as const;
+    return perform(options, asked, async (operation) => {
+      const { target, pin } = operation;
+      const answer = await target.handle.files.makeFolder(
+        { path: target.path, parents, ...(pin ? { pin } : {}) },
+        callOptions(operation.context),
+      );
+      return { ...answer, source: operation.made(answer.source) };
+    });
   };
 }
 
+/** What was kept of a write is a matter of that write, which is asked about and recorded when it goes on. */
 function findPart(options: FilesFaceOptions): MethodImplementation<Methods["findPart"]> {
   return async (request, context) => {
-    const target = await findTarget(options, { ...request, verb: "write" }, context);
-    const answer = await target.handle.files.findPart(
-      { ...request, path: target.path },
-      callOptions(context),
-    );
+    const target = await openUnasked(options, request, { verb: "write", kind: "write", context });
+    const { partKey } = request;
+    const answer = await target.handle.files.findPart({ path: target.path, partKey }, callOptions(context));
     const source = toSource(target, answer.source);
     await target.judge(source.canonicalPath);
     return { ...answer, source };
@@ -144,12 +156,17 @@ function findPart(options: FilesFaceOptions): MethodImplementation<Methods["find
 
 function dropPart(options: FilesFaceOptions): MethodImplementation<Methods["dropPart"]> {
   return async (request, context) => {
-    const target = await findTarget(options, { ...request, verb: "write" }, context);
-    await judgeBefore(target, target.path);
-    const answer = await target.handle.files.dropPart(
-      { ...request, path: target.path },
-      callOptions(context),
-    );
+    const target = await openUnasked(options, request, { verb: "write", kind: "write", context });
+    await judgeBefore(target);
+    const { partKey } = request;
+    const answer = await target.handle.files.dropPart({ path: target.path, partKey }, callOptions(context));
     return { ...answer, source: toSource(target, answer.source) };
   };
+}
+
+function place({ workspace, path }: { readonly workspace: string; readonly path: string }): {
+  readonly workspace: string;
+  readonly path: string;
+} {
+  return { workspace, path };
 }

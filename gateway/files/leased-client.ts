@@ -50,6 +50,7 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
     makeFolder: unary((client) => client.makeFolder),
     findPart: unary((client) => client.findPart),
     dropPart: unary((client) => client.dropPart),
+    preflight: unary((client) => client.preflight),
     read: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
         options.client().read({ ...request, workspace }, { ...more, signal }),

@@ -10,26 +10,42 @@ import {
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { FilesFaceOptions } from "./face.ts";
+import { performStream, type Operation } from "./operation.ts";
 import { below } from "./pass-reads.ts";
-import { callOptions, findTarget, toSource, type Target } from "./target.ts";
+import { streamOptions, type Target } from "./target.ts";
 
 /** Passes a manifest on, without the entries that the gateway's policy denies: they are as if they were not there. */
-export async function* passManifest(
+export function passManifest(
   options: FilesFaceOptions,
   request: FilesManifestRequest,
   context: CallContext,
 ): AsyncIterable<MessageInitShape<typeof FilesManifestResponseSchema>> {
-  const target = await findTarget(options, { ...request, verb: "read" }, context);
-  const { knownDigest, shallow } = request;
+  const { workspace, path } = request;
+  const asked = {
+    workspace,
+    path,
+    verb: "read",
+    kind: "list_tree",
+    terms: { digests: true },
+    context,
+  } as const;
+  return performStream(options, asked, (operation) => manifestParts(request, operation));
+}
+
+async function* manifestParts(
+  { knownDigest, shallow }: FilesManifestRequest,
+  operation: Operation,
+): AsyncIterable<MessageInitShape<typeof FilesManifestResponseSchema>> {
+  const { target, pin, context } = operation;
   const parts = target.handle.files.manifest(
-    { path: target.path, knownDigest, shallow },
-    callOptions(context),
+    { path: target.path, knownDigest, shallow, ...(pin ? { pin } : {}) },
+    streamOptions(context),
   );
   let filter = new ManifestFilter(target, target.path);
   for await (const part of parts) {
-    const source = part.source ? { source: toSource(target, part.source) } : {};
+    context.signal.throwIfAborted();
+    const source = part.source ? { source: await operation.judged(part.source) } : {};
     if (source.source) {
-      await target.judge(source.source.canonicalPath);
       filter = new ManifestFilter(target, source.source.canonicalPath);
     }
     const entries = await filter.entries(part.entries);

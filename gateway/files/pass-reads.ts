@@ -1,5 +1,5 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { isDigest } from "../../shared/content/digest.ts";
+import { digestOf, isDigest } from "../../shared/content/digest.ts";
 import type { Fault } from "../../shared/fault/fault.ts";
 import {
   EntryProblemSchema,
@@ -13,31 +13,51 @@ import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { FilesFaceOptions } from "./face.ts";
-import { callOptions, findTarget, measureRead, toSource, transferOptions, type Target } from "./target.ts";
+import { performStream, type Operation } from "./operation.ts";
+import { streamOptions, measureRead, transferOptions, type Target } from "./target.ts";
 import { createTreeFilter } from "./tree-filter.ts";
 
+type ReadPart = MessageInitShape<typeof FilesReadResponseSchema>;
+
 /** Passes a read on: nothing is sent before policy has seen the canonical path in the header. */
-export async function* passRead(
+export function passRead(
   options: FilesFaceOptions,
   request: FilesReadRequest,
   context: CallContext,
-): AsyncIterable<MessageInitShape<typeof FilesReadResponseSchema>> {
-  const target = await findTarget(options, { ...request, verb: "read" }, context);
+): AsyncIterable<ReadPart> {
+  const { workspace, path, offset, length, ifMatch } = request;
+  const terms = {
+    ...(offset === 0n && length === 0n ? {} : { offset: Number(offset), length: Number(length) }),
+    ...(ifMatch === "" ? {} : { ifMatch }),
+  };
+  const asked = { workspace, path, verb: "read", kind: "read", terms, context } as const;
+  return performStream(options, asked, (operation) => readParts(options, request, operation));
+}
+
+async function* readParts(
+  options: FilesFaceOptions,
+  request: FilesReadRequest,
+  operation: Operation,
+): AsyncIterable<ReadPart> {
+  const { target, pin } = operation;
   const { offset, length, ifMatch, resumeBytes, resumeDigest } = request;
   const isWhole = offset === 0n && length === 0n;
   const parts = target.handle.files.read(
-    { path: target.path, offset, length, ifMatch, resumeBytes, resumeDigest },
-    transferOptions(context, await measureRead(target, request)),
+    { path: target.path, offset, length, ifMatch, resumeBytes, resumeDigest, ...(pin ? { pin } : {}) },
+    transferOptions(operation.context, await measureRead(target, request)),
   );
   for await (const message of parts) {
     const { part } = message;
+    operation.context.signal.throwIfAborted();
     if (part.case === "header") {
-      const source = toSource(target, part.value.source);
-      await target.judge(source.canonicalPath);
+      const source = await operation.judged(part.value.source);
       yield { part: { case: "header", value: { ...part.value, source } } };
     } else {
       if (part.case === "chunk") freeWhenSent(part.value);
-      if (part.case === "trailer" && isWhole) await remember(options, target, part.value.digest);
+      if (part.case === "trailer") {
+        operation.tell(part.value);
+        if (isWhole) await remember(options, target, part.value.digest);
+      }
       yield message;
     }
   }
@@ -51,13 +71,26 @@ export async function remember(options: FilesFaceOptions, target: Target, digest
 }
 
 /** Passes a tree on, without the entries that the gateway's policy denies; each of those is a problem. */
-export async function* passTree(
+export function passTree(
   options: FilesFaceOptions,
   request: FilesReadTreeRequest,
   context: CallContext,
 ): AsyncIterable<MessageInitShape<typeof FilesReadTreeResponseSchema>> {
-  const target = await findTarget(options, { ...request, verb: "read" }, context);
-  const { strict, exclude, only } = request;
+  const { workspace, path, strict, exclude, only } = request;
+  const terms = {
+    strict,
+    ...(exclude.length === 0 ? {} : { exclude }),
+    ...(only.length === 0 ? {} : { only: digestOf(JSON.stringify(only)), files: only.length }),
+  };
+  const asked = { workspace, path, verb: "read", kind: "read_tree", terms, context } as const;
+  return performStream(options, asked, (operation) => treeParts(request, operation));
+}
+
+async function* treeParts(
+  { strict, exclude, only }: FilesReadTreeRequest,
+  operation: Operation,
+): AsyncIterable<MessageInitShape<typeof FilesReadTreeResponseSchema>> {
+  const { target, pin } = operation;
   const denied: EntryProblem[] = [];
   let root = target.path as string;
   const filter = createTreeFilter({
@@ -68,19 +101,20 @@ export async function* passTree(
     },
   });
   const parts = target.handle.files.readTree(
-    { path: target.path, strict, exclude, only },
-    { ...callOptions(context), bulk: true },
+    { path: target.path, strict, exclude, only, ...(pin ? { pin } : {}) },
+    { ...streamOptions(operation.context), bulk: true },
   );
   for await (const part of parts) {
+    operation.context.signal.throwIfAborted();
     const passed = await filter.pass(part);
     freeWhenSent(passed.content);
+    if (passed.treeTrailer) operation.tell(passed.treeTrailer);
     const problems = denied.length > 0 ? [...passed.problems, ...denied.splice(0)] : passed.problems;
     if (!part.source) {
       yield problems === passed.problems ? passed : { ...passed, problems };
       continue;
     }
-    const source = toSource(target, part.source);
-    await target.judge(source.canonicalPath);
+    const source = await operation.judged(part.source);
     root = source.canonicalPath;
     yield { ...passed, problems, source };
   }

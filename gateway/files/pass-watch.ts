@@ -10,19 +10,28 @@ import {
 import { noDeadline } from "../../shared/rpc/deadline.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { FilesFaceOptions } from "./face.ts";
-import { callOptions, findTarget, type Target, toSource } from "./target.ts";
+import { performStream, type Operation } from "./operation.ts";
+import { callOptions, openUnasked, streamOptions, type Target } from "./target.ts";
 
 /** Passes a watch on, for as long as its caller stays, without what the gateway's policy denies. */
-export async function* passWatch(
+export function passWatch(
   options: FilesFaceOptions,
   request: FilesWatchRequest,
   context: CallContext,
 ): AsyncIterable<MessageInitShape<typeof FilesWatchResponseSchema>> {
-  const target = await findTarget(options, { ...request, verb: "read" }, context);
-  const { since } = request;
+  const { workspace, path } = request;
+  const asked = { workspace, path, verb: "read", kind: "watch_tree", context } as const;
+  return performStream(options, asked, (operation) => watchParts(request, operation));
+}
+
+async function* watchParts(
+  { since }: FilesWatchRequest,
+  operation: Operation,
+): AsyncIterable<MessageInitShape<typeof FilesWatchResponseSchema>> {
+  const { target, pin, context } = operation;
   const events = target.handle.files.watch(
-    { path: target.path, since },
-    { ...callOptions(context), deadlineMs: noDeadline },
+    { path: target.path, since, ...(pin ? { pin } : {}) },
+    { ...streamOptions(context), deadlineMs: noDeadline },
   );
   let canonicalPath = target.path as string;
   for await (const event of events) {
@@ -30,7 +39,7 @@ export async function* passWatch(
     await target.judge(event.source?.canonicalPath ?? canonicalPath);
     if (event.source) {
       canonicalPath = event.source.canonicalPath;
-      yield { ...event, source: toSource(target, event.source) };
+      yield { ...event, source: operation.made(event.source) };
       continue;
     }
     const passed = event.path === "" ? event : await filter(target, event);
@@ -56,6 +65,6 @@ export async function passBarrier(
   context: CallContext,
 ): Promise<MessageInitShape<typeof FilesBarrierResponseSchema>> {
   const { workspace, token } = request;
-  const target = await findTarget(options, { workspace, path: "", verb: "list" }, context);
+  const target = await openUnasked(options, { workspace, path: "" }, { verb: "list", kind: "list", context });
   return target.handle.files.barrier({ token }, callOptions(context));
 }

@@ -1,6 +1,7 @@
-import type { MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import { isFault, Fault } from "../../shared/fault/fault.ts";
+import { create, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
+import { isFault, Fault, type JsonValue } from "../../shared/fault/fault.ts";
 import {
+  PinSchema,
   WritePrecondition,
   type EntryProblem,
   type FilesWriteRequestSchema,
@@ -13,13 +14,22 @@ import {
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
+import type { AdmittedPin } from "./admission.ts";
 import type { FilesFaceOptions } from "./face.ts";
+import { perform } from "./operation.ts";
 import { below, remember, toProblem } from "./pass-reads.ts";
-import { callOptions, findTarget, judgeBefore, toSource, transferOptions, type Target } from "./target.ts";
+import { streamOptions, transferOptions, type Target } from "./target.ts";
 import { createTreeFilter, type TreeFilter } from "./tree-filter.ts";
 
 type WriteRequest = MessageShape<typeof FilesWriteRequestSchema>;
 type WriteTreeRequest = MessageShape<typeof FilesWriteTreeRequestSchema>;
+
+const conditionWords: Readonly<Record<number, string>> = {
+  [WritePrecondition.UNSPECIFIED]: "default",
+  [WritePrecondition.ABSENT]: "absent",
+  [WritePrecondition.MATCH]: "match",
+  [WritePrecondition.ANY]: "any",
+};
 
 /** Most problems that the answer of a tree names. */
 const maxProblems = 10_000;
@@ -34,18 +44,41 @@ export async function passWrite(
   const first = (await input.first()).part;
   if (first.case !== "header") throw headerMissing();
   const header = first.value;
-  const target = await findTarget(options, { ...header, verb: "write" }, context);
-  await judgeBefore(target, target.path);
-  const condition = await resolveCondition(options, target, header);
-  const named: WriteHeader = { ...header, ...condition, path: target.path };
-  const rest = freedWhenSent(input.withFirst({ part: { case: "header" as const, value: named } }));
-  const answer = await sendFile(target, rest, {
-    byDefault: header.precondition === WritePrecondition.UNSPECIFIED,
-    sizeBytes: header.sizeBytes,
+  const { workspace, path } = header;
+  const terms = termsOf(header);
+  const asked = { workspace, path, verb: "write", kind: "write", terms, takesStream: true, context } as const;
+  return await perform(options, asked, async (operation) => {
+    const { target, pin } = operation;
+    const condition = await resolveCondition(options, target, header);
+    const named: WriteHeader = { ...header, ...condition, path: target.path, ...pinned(pin) };
+    const rest = freedWhenSent(input.withFirst({ part: { case: "header" as const, value: named } }));
+    const answer = await sendFile(target, rest, {
+      byDefault: header.precondition === WritePrecondition.UNSPECIFIED,
+      sizeBytes: header.sizeBytes,
+    });
+    const source = operation.made(answer.source);
+    operation.tell({ sizeBytes: answer.entry?.sizeBytes, digest: answer.entry?.digest });
+    await remember(options, target, answer.entry?.digest ?? "");
+    return { ...answer, source };
   });
-  const source = toSource(target, answer.source);
-  await remember(options, target, answer.entry?.digest ?? "");
-  return { ...answer, source };
+}
+
+/** What a caller may not say: it is the gateway that tells its node what was allowed. */
+function pinned(pin: AdmittedPin | undefined): Pick<WriteHeader, "pin"> {
+  return pin ? { pin: create(PinSchema, pin) } : { pin: undefined };
+}
+
+/** What the answer of a person covers besides the target. */
+function termsOf(header: WriteHeader): { readonly [name: string]: JsonValue } {
+  const { sizeBytes, precondition, ifMatch, mode, modifiedNs, refuseMissingParents } = header;
+  return {
+    writesBytes: Number(sizeBytes),
+    precondition: conditionWords[precondition] ?? "unknown",
+    ...(ifMatch === "" ? {} : { ifMatch }),
+    ...(mode === 0 ? {} : { mode: mode.toString(8) }),
+    ...(modifiedNs === 0n ? {} : { modifiedNs: modifiedNs.toString() }),
+    ...(refuseMissingParents ? { refuseMissingParents } : {}),
+  };
 }
 
 async function* freedWhenSent<P extends MessageInitShape<typeof FilesWriteRequestSchema>>(
@@ -111,29 +144,39 @@ export async function passWriteTree(
   await using input = openInput(requests);
   const first = await input.first();
   if (!first.header) throw headerMissing();
-  const target = await findTarget(options, { ...first.header, verb: "write" }, context);
-  await judgeBefore(target, target.path);
-  const { strict } = first.header;
-  const denied: EntryProblem[] = [];
-  const filter = createTreeFilter({
-    denial: (path) => target.denial(below(target.path, path)),
-    // What is copied is read: a digest alone gives nobody content.
-    denialOfCopy: (path) => target.denial(below(target.path, path), "read"),
-    onDenied: (path, fault) => {
-      if (strict) throw fault;
-      if (denied.length < maxProblems) denied.push(toProblem(path, fault));
-    },
-  });
-  const named = { ...first, header: { ...byDefault(first.header), path: target.path } };
-  const answer = await target.handle.files.writeTree(filtered(input.withFirst(named), filter), {
-    ...callOptions(context),
-    bulk: true,
-  });
-  return {
-    ...answer,
-    problems: [...answer.problems, ...denied].slice(0, maxProblems),
-    source: toSource(target, answer.source),
+  const { header } = first;
+  const { workspace, path, strict, precondition, keepEqual, mode } = header;
+  const terms = {
+    strict,
+    precondition: conditionWords[precondition] ?? "unknown",
+    ...(keepEqual ? { keepEqual } : {}),
+    ...(mode === 0 ? {} : { mode: mode.toString(8) }),
   };
+  const asked = { workspace, path, verb: "write", kind: "write_tree", terms, takesStream: true } as const;
+  return await perform(options, { ...asked, context }, async (operation) => {
+    const { target, pin } = operation;
+    const denied: EntryProblem[] = [];
+    const filter = createTreeFilter({
+      denial: (at) => target.denial(below(target.path, at)),
+      // What is copied is read: a digest alone gives nobody content.
+      denialOfCopy: (at) => target.denial(below(target.path, at), "read"),
+      onDenied: (at, fault) => {
+        if (strict) throw fault;
+        if (denied.length < maxProblems) denied.push(toProblem(at, fault));
+      },
+    });
+    const named = { ...first, header: { ...byDefault(header), path: target.path, ...pinned(pin) } };
+    const answer = await target.handle.files.writeTree(filtered(input.withFirst(named), filter), {
+      ...streamOptions(operation.context),
+      bulk: true,
+    });
+    operation.tell({ sizeBytes: answer.stored?.sizeBytes, digest: answer.stored?.digest });
+    return {
+      ...answer,
+      problems: [...answer.problems, ...denied].slice(0, maxProblems),
+      source: operation.made(answer.source),
+    };
+  });
 }
 
 /** A tree that names no condition replaces nothing, and takes what is there already as it is. */

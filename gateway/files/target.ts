@@ -4,7 +4,15 @@ import { parseRemotePath } from "../../shared/names/remote-path.ts";
 import { parseWorkspacePath, toPathPlatform, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { CallContext, CallOptions } from "../../shared/rpc/service.ts";
 import type { NodeRecord, Nodes } from "../pairing/nodes.ts";
-import { toDenial, type DecideFile, type FileQuestion, type FileVerb } from "./file-question.ts";
+import { workTimeHeader } from "./asking-headers.ts";
+import {
+  toDenial,
+  type DecideFile,
+  type FileKind,
+  type FileQuestion,
+  type FileVerb,
+  type FileVerdict,
+} from "./file-question.ts";
 import type { WorkspaceHandle, WorkspaceRegistry } from "./registry.ts";
 
 /** What finding a target needs. */
@@ -20,8 +28,23 @@ export interface TargetRequest {
   readonly workspace: string;
   readonly path: string;
   readonly verb: FileVerb;
+  readonly kind: FileKind;
   /** The name of the path's field in faults; `path` by default. */
   readonly field?: string;
+}
+
+/** Where a caller wants to act, before anything was asked of policy. */
+export interface Place {
+  readonly node: NodeRecord;
+  /** The export's name on the node. */
+  readonly workspace: string;
+  readonly path: WorkspacePath;
+}
+
+/** A question that was answered. */
+export interface Judged {
+  readonly question: FileQuestion;
+  readonly verdict: FileVerdict;
 }
 
 /** A path of a workspace that the caller may use, as far as the requested path says. */
@@ -29,22 +52,27 @@ export interface Target {
   readonly node: NodeRecord;
   readonly handle: WorkspaceHandle;
   readonly path: WorkspacePath;
+  readonly verb: FileVerb;
+  readonly kind: FileKind;
   readonly context: CallContext;
-  /** Fails unless policy allows `verb` on `path` as the node reports it. */
-  judge(path: string, verb?: FileVerb): Promise<void>;
-  /** The fault of a denial, for one path among many; a promise only where policy needs to wait. */
-  denial(path: string, verb?: FileVerb): Fault | undefined | Promise<Fault | undefined>;
+  /** What policy says of a path that the node reported, or of the requested one. */
+  ask(path: string, stage: FileQuestion["stage"], otherVerb?: "read"): Judged | Promise<Judged>;
+  /** From now on what policy would ask about is allowed: a person or a grant allowed the whole of it. */
+  allowWhole(): void;
+  /** Fails unless policy allows it on `path` as the node reports it. */
+  judge(path: string): Promise<void>;
+  /**
+   * The fault of a denial, for one path among many; a promise only where policy needs to wait. What is read for a
+   * change is judged as a read of its own, which nobody was asked about.
+   */
+  denial(path: string, verb?: "read"): Fault | undefined | Promise<Fault | undefined>;
 }
 
-/**
- * Parses, asks policy about the requested path and takes a handle, in this order and before any call to the node.
- * Fails with `PATH_INVALID`, `INVALID_ARGUMENT`, `NOT_FOUND`, `POLICY_DENIED` or `WORKSPACE_ACCESS_UNAVAILABLE`.
- */
-export async function findTarget(
-  options: TargetOptions,
-  request: TargetRequest,
-  context: CallContext,
-): Promise<Target> {
+/** Parses what a caller names: `PATH_INVALID`, `INVALID_ARGUMENT` or `NOT_FOUND`, before anything else happens. */
+export async function findPlace(
+  options: Pick<TargetOptions, "nodes">,
+  request: Pick<TargetRequest, "workspace" | "path" | "field">,
+): Promise<Place> {
   const remote = parseRemotePath(request.workspace, { field: "workspace" });
   if (remote.path !== "") {
     throw new Fault("INVALID_ARGUMENT", "workspace names a path; the path has a field of its own", {
@@ -54,37 +82,68 @@ export async function findTarget(
   const node = await options.nodes.resolve(remote.node);
   const platform = toPathPlatform(node.platform);
   const path = parseWorkspacePath(request.path, { platform, field: request.field ?? "path" });
-  const ask = (
-    at: WorkspacePath,
-    stage: FileQuestion["stage"],
-    verb: FileVerb,
-  ): Fault | undefined | Promise<Fault | undefined> => {
-    const question: FileQuestion = { node, workspace: remote.workspace, verb, path: at, stage, context };
-    const verdict = options.decide(question);
-    return verdict instanceof Promise
-      ? verdict.then((answer) => toDenial(question, answer))
-      : toDenial(question, verdict);
+  return { node, workspace: remote.workspace, path };
+}
+
+/** Takes a handle once policy has not refused the requested path: `POLICY_DENIED`, `WORKSPACE_ACCESS_UNAVAILABLE`. */
+export async function openTarget(
+  options: Pick<TargetOptions, "registry" | "decide">,
+  place: Place,
+  use: Pick<TargetRequest, "verb" | "kind"> & { readonly context: CallContext },
+): Promise<Target> {
+  const { node, workspace, path: requestedPath } = place;
+  const platform = toPathPlatform(node.platform);
+  const { verb, kind, context } = use;
+  const ask: Target["ask"] = (at, stage, otherVerb) => {
+    const path = stage === "requested" ? requestedPath : parseReported(at, platform);
+    const what = otherVerb ? { verb: otherVerb, kind: otherVerb } : { verb, kind };
+    const question: FileQuestion = { node, workspace, ...what, path, requestedPath, stage, context };
+    const answer = options.decide(question);
+    return answer instanceof Promise
+      ? answer.then((verdict) => ({ question, verdict }))
+      : { question, verdict: answer };
   };
-  const denied = await ask(path, "requested", request.verb);
-  if (denied) throw denied;
-  const handle = options.registry.acquire({
-    nodeId: node.id,
-    workspace: remote.workspace,
-    shown: `${node.alias}:/${remote.workspace}`,
-  });
-  const denial = (at: string, verb = request.verb): ReturnType<typeof ask> =>
-    ask(parseReported(at, platform), "canonical", verb);
+  let isAllowed = false;
+  const refusal = ({ question, verdict }: Judged): Fault | undefined =>
+    verdict.decision === "ask" && isAllowed ? undefined : toDenial(question, verdict);
+  const denial: Target["denial"] = (at, otherVerb) => {
+    const judged = ask(at, "canonical", otherVerb);
+    const decide = otherVerb ? ({ question, verdict }: Judged) => toDenial(question, verdict) : refusal;
+    return judged instanceof Promise ? judged.then(decide) : decide(judged);
+  };
+  const first = await ask(requestedPath, "requested");
+  const refused = first.verdict.decision === "ask" ? undefined : refusal(first);
+  if (refused) throw refused;
+  const shown = `${node.alias}:/${workspace}`;
+  const handle = options.registry.acquire({ nodeId: node.id, workspace, shown });
   return {
     node,
     handle,
-    path,
+    path: requestedPath,
+    verb,
+    kind,
     context,
+    ask,
     denial,
-    judge: async (at, verb) => {
-      const refused = await denial(at, verb);
-      if (refused) throw refused;
+    allowWhole: () => {
+      isAllowed = true;
+    },
+    judge: async (at) => {
+      const fault = await denial(at);
+      if (fault) throw fault;
     },
   };
+}
+
+/** A target for what policy only may deny: about it nobody is asked. */
+export async function openUnasked(
+  options: TargetOptions,
+  request: Pick<TargetRequest, "workspace" | "path" | "field">,
+  use: Parameters<typeof openTarget>[2],
+): Promise<Target> {
+  const target = await openTarget(options, await findPlace(options, request), use);
+  target.allowWhole();
+  return target;
 }
 
 /** A path that a node reports is outside data too: one that could not be asked for is not answered with. */
@@ -100,20 +159,28 @@ function parseReported(path: string, platform: "posix" | "windows"): WorkspacePa
  * Asks policy about the canonical path of something that is about to be changed. What does not exist yet, or may be
  * written but not read, has none that the node would tell; its answer to the change is judged then.
  */
-export async function judgeBefore(target: Target, path: WorkspacePath): Promise<void> {
+export async function judgeBefore(target: Target): Promise<string | undefined> {
   let canonicalPath: string;
   try {
-    const answer = await target.handle.files.stat({ path }, callOptions(target.context));
+    const answer = await target.handle.files.stat({ path: target.path }, callOptions(target.context));
     ({ canonicalPath } = toSource(target, answer.source));
   } catch (error) {
-    if (isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED")) return;
+    if (isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED")) return undefined;
     throw error;
   }
   await target.judge(canonicalPath);
+  return canonicalPath;
 }
 
-/** What a call to the node takes over from the caller's. */
+/** What a short call to the node takes over from the caller's. */
 export function callOptions(context: CallContext): CallOptions {
+  const workMs = Number(context.metadata.get(workTimeHeader) ?? Number.NaN);
+  const { remainingMs } = context;
+  return { ...streamOptions(context), deadlineMs: workMs > 0 ? Math.min(workMs, remainingMs) : remainingMs };
+}
+
+/** What a transfer takes over from the caller's call. */
+export function streamOptions(context: CallContext): CallOptions {
   return {
     signal: context.signal,
     deadlineMs: context.remainingMs,
@@ -135,7 +202,7 @@ const bulkFromBytes = 1024n * 1024n;
 
 /** The options of a transfer of so many bytes. */
 export function transferOptions(context: CallContext, sizeBytes: bigint): CallOptions {
-  return { ...callOptions(context), bulk: sizeBytes >= bulkFromBytes };
+  return { ...streamOptions(context), bulk: sizeBytes >= bulkFromBytes };
 }
 
 /** How many bytes a read will bring, as far as that can be told before; a failure is the read's own to report. */

@@ -2,6 +2,7 @@ import { isNode, LineCounter, parseDocument, type Document } from "yaml";
 import { z } from "zod";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { NodeProfile } from "../pairing/nodes.ts";
+import type { FileRules } from "./file-rules.ts";
 
 /** What a scope allows and denies. Without `allow` it restricts nothing; with an empty one it allows nothing. */
 export interface ToolLists {
@@ -18,6 +19,8 @@ export interface PolicyRules {
   readonly agents?: Readonly<Record<string, ToolLists>> | undefined;
   /** By the node's alias. */
   readonly nodes?: Readonly<Record<string, ToolLists>> | undefined;
+  /** Layers of rules for files, by a name of their own; all that fit hold together. */
+  readonly files?: Readonly<Record<string, FileRules>> | undefined;
 }
 
 const entry = z.string().trim().min(1).max(200);
@@ -27,10 +30,32 @@ const lists = z.strictObject({
   deny: z.array(entry).max(10_000).optional(),
 });
 const named = z.record(z.string().min(1).max(64), lists);
+const globs = z.array(z.string().min(1).max(1_024)).max(10_000).optional();
+const names = z.array(z.string().min(1).max(64)).max(10_000).optional();
+const flag = z.boolean().optional();
+const fileRules = z.strictObject({
+  nodes: z
+    .array(z.string().regex(/^\d[0-9a-f]{19}$/, "is no id of a node: see fairlead nodes show NODE"))
+    .max(10_000)
+    .optional(),
+  agents: names,
+  workspaces: names,
+  read: globs,
+  write: globs,
+  deny: globs,
+  ask: z.enum(["off", "on-miss", "always"]).optional(),
+  remove: flag,
+  move: flag,
+  mkdir: flag,
+});
+const layerName = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,31}$/, "a name is 1 to 32 of a to z, 0 to 9 and hyphens");
 const shape = z.strictObject({
   tools: lists.omit({ profile: true }).strict().optional(),
   agents: named.optional(),
   nodes: named.optional(),
+  files: z.record(layerName, fileRules).optional(),
 });
 
 /** A policy file that was read. */

@@ -1,5 +1,7 @@
 import type { ToolEffect } from "../../shared/core-tools/core-tools.ts";
+import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { NodeProfile } from "../pairing/nodes.ts";
+import { compileFileRules, type FileVerb, type LayersDecision } from "./file-rules.ts";
 import { parsePolicy, type PolicyRules, type PolicyText, type ToolLists } from "./policy-file.ts";
 import { findAllowing, findDenying, toCanonicalName, type NamedTool } from "./tool-names.ts";
 
@@ -21,16 +23,30 @@ export interface ToolQuestion {
   readonly effect: ToolEffect;
 }
 
-/** An operation on files. */
-export type FileVerb = "list" | "read" | "write" | "remove" | "move" | "mkdir";
-
 /** Whether an agent may do something with files of a node. */
 export interface FileQuestion {
   readonly agent: string;
-  readonly node: PolicyNode;
+  readonly node: PolicyNode & { readonly id: string };
   readonly verb: FileVerb;
-  /** The path in the workspace. */
-  readonly path: string;
+  /** Which path; absent: whether it may be done with any at all, as far as that does not go by paths. */
+  readonly place?:
+    | {
+        readonly workspace: string;
+        readonly path: WorkspacePath;
+        /** The standing grant that covers exactly this, when there is one; its id. */
+        readonly findGrant?: (() => string | undefined) | undefined;
+      }
+    | undefined;
+}
+
+/** What policy says of a path. */
+export interface FileDecision extends PolicyDecision {
+  /** The id of the grant by which it is allowed. */
+  readonly grantId?: string | undefined;
+  /** Whether some path of the workspace is asked for: then what a path leads to is to be known beforehand. */
+  readonly mayAsk: boolean;
+  /** Of a denial for want of a rule: the entry that nearly allowed it. */
+  readonly nearest?: string | undefined;
 }
 
 /** What policy says, and by which rule. */
@@ -48,8 +64,7 @@ export interface PolicyDecision {
 /** The gateway's policy. It only ever narrows what a node offers, and the same code answers lists, calls and questions. */
 export interface Policy {
   decideTool(question: ToolQuestion): PolicyDecision;
-  /** Never `ask`. */
-  decideFile(question: FileQuestion): PolicyDecision;
+  decideFile(question: FileQuestion): FileDecision;
 }
 
 /** What `createPolicy` takes. */
@@ -65,6 +80,7 @@ const allowed: PolicyDecision = { decision: "allow", rule: "default", side: "gat
 /** A policy made of configuration and file; a mistake in the file is `INVALID_ARGUMENT` with its line. */
 export function createPolicy(options: PolicyOptions = {}): Policy {
   const rules: PolicyRules = options.file ? parsePolicy(options.file) : {};
+  const layers = compileFileRules(rules.files);
   const scopesOf = (agent: string, node: PolicyNode | undefined): readonly Scope[] => [
     ...(node ? [{ name: "", lists: { profile: node.profile } }] : []),
     { name: "tools", lists: rules.tools ?? {} },
@@ -87,11 +103,42 @@ export function createPolicy(options: PolicyOptions = {}): Policy {
   };
   return {
     decideTool: decide,
-    decideFile: ({ agent, node, verb }) => {
+    decideFile: ({ agent, node, verb, place }) => {
       const [ownName, effect] = fileTools[verb];
-      return decide({ agent, node, name: ownName, ownName, effect });
+      const general = decide({ agent, node, name: ownName, ownName, effect });
+      if (general.decision === "deny" || !place) return { ...general, mayAsk: false };
+      return toFileDecision(layers.judge({ agent, nodeId: node.id, verb, ...place }), verb, place.path);
     },
   };
+}
+
+function toFileDecision(said: LayersDecision, verb: FileVerb, at: WorkspacePath): FileDecision {
+  const { decision, layer, grantId, mayAsk, nearest } = said;
+  const rule = layer === undefined ? said.rule : `files.${layer} ${said.rule}`;
+  const path = at === "" ? "the workspace's root" : at;
+  const common = { decision, rule, side: "gateway", mayAsk, grantId } as const;
+  if (decision === "allow") return { ...common, reason: "" };
+  if (decision === "ask") return { ...common, reason: `${rule}: a person must allow to ${verb} ${path}` };
+  const near = nearest === undefined ? "" : `; ${JSON.stringify(nearest)} nearly allows it`;
+  return {
+    ...common,
+    reason: `files.${layer ?? ""} does not let you ${verb} ${path} (${said.rule})${near}`,
+    hint:
+      nearest === undefined
+        ? `change files.${layer ?? ""} in the gateway's policy`
+        : `change ${nearest} of files.${layer ?? ""} in the gateway's policy: ${meaningOf(nearest)}`,
+    nearest,
+  };
+}
+
+/** What an allow entry means, for who wonders why it did not fit. */
+export function meaningOf(entry: string): string {
+  const bare = entry.replace(/\/$/, "");
+  if (!/[*?]/.test(entry)) return `${entry} means ${bare} and everything below it`;
+  if (entry.endsWith("/**")) return `${entry} means ${entry.slice(0, -3)} and everything below it`;
+  return entry.endsWith("/*")
+    ? `${entry} means the direct children of ${entry.slice(0, -2)}`
+    : `${entry} is a pattern`;
 }
 
 /** File operations count as the core tool that does the same. */

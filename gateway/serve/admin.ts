@@ -3,17 +3,18 @@ import { Fault } from "../../shared/fault/fault.ts";
 import type {
   Admin,
   AdminGetStatusResponseSchema,
-  ApprovalSchema,
   NodeSummarySchema,
   TokenSchema,
 } from "../../shared/gen/fairlead/v1/admin_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
-import type { Approval } from "../approvals/approvals.ts";
+import type { Approval, ApprovalAnswer } from "../approvals/approvals.ts";
+import type { Grants } from "../approvals/grants.ts";
 import type { Drains } from "../link/drains.ts";
 import type { Links } from "../link/links.ts";
 import type { Enrolments } from "../pairing/enrolments.ts";
 import type { NodeProfile, NodeRecord, Nodes } from "../pairing/nodes.ts";
 import type { TokenRecord } from "../sessions/tokens.ts";
+import { approvalMethods } from "./approvals.ts";
 import { enrolmentMethods } from "./enrolments.ts";
 import { dutyMethods } from "./node-duty.ts";
 import { type Published, toNodeSummary } from "./node-summary.ts";
@@ -63,8 +64,9 @@ export interface AdminFaceOptions {
   };
   readonly approvals: {
     list(options: { readonly all: boolean }): Promise<readonly Approval[]>;
-    decide(idOrPrefix: string, decision: { readonly allow: boolean; readonly by: string }): Promise<Approval>;
+    decide(idOrPrefix: string, answer: ApprovalAnswer): Promise<Approval>;
   };
+  readonly grants: Pick<Grants, "list" | "revoke">;
   /** The alias of a node for people; the id when it is not known. */
   readonly aliasOf: (nodeId: string) => Promise<string>;
 }
@@ -152,32 +154,6 @@ function tokenMethods(options: AdminFaceOptions): ServiceImplementation<typeof A
     },
     listTokens: async () => ({ tokens: (await options.tokens.list()).map(toToken) }),
     revokeToken: async (request) => ({ token: toToken(await options.tokens.revoke(request.id)) }),
-  };
-}
-
-function approvalMethods(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {
-  const shown = async (approval: Approval): Promise<MessageInitShape<typeof ApprovalSchema>> => ({
-    id: approval.id,
-    state: approval.state,
-    title: approval.title,
-    detail: approval.detail,
-    agent: approval.agent,
-    session: approval.sessionId ?? "",
-    node: approval.nodeId === undefined ? "" : await options.aliasOf(approval.nodeId),
-    rule: approval.rule,
-    askedMs: BigInt(approval.askedAt),
-    expiresMs: BigInt(approval.expiresAt),
-    digest: approval.digest,
-  });
-  return {
-    listApprovals: async (request) => {
-      const approvals = await options.approvals.list({ all: request.all });
-      return { approvals: await Promise.all(approvals.map(shown)) };
-    },
-    decideApproval: async (request) => {
-      const decided = await options.approvals.decide(request.id, { allow: request.allow, by: "local" });
-      return { approval: await shown(decided) };
-    },
   };
 }
 

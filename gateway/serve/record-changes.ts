@@ -26,6 +26,7 @@ export const adminChanges: Readonly<Record<string, RecordedMethod>> = {
   createToken: { action: "tokens.create" },
   revokeToken: { action: "tokens.revoke" },
   decideApproval: { action: "approvals.decide" },
+  revokeGrant: { action: "grants.revoke" },
   approveEnrolment: { action: "enrolments.approve", refusalsOnly: true },
   rejectEnrolment: { action: "enrolments.reject", refusalsOnly: true },
 };

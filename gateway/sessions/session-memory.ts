@@ -117,7 +117,7 @@ async function chooseWorkspaces(
   const nodes = new Map((await options.nodes.list()).map((node) => [node.id, node]));
   const judge = (one: MemoryWorkspace): ReturnType<Policy["decideFile"]> | undefined => {
     const node = nodes.get(one.nodeId);
-    return node && options.policy.decideFile({ agent: caller.agent, node, verb: "read", path: "" });
+    return node && options.policy.decideFile({ agent: caller.agent, node, verb: "read" });
   };
   if (wanted === "" && !caller.session) return all.filter((one) => judge(one)?.decision === "allow");
   const place = wanted === "" ? boundPlace(caller) : await namedPlace(wanted, options.nodes);

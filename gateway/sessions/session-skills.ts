@@ -46,7 +46,7 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
         const node = nodes.get(nodeId);
         if (!node) return false;
         const { agent } = caller;
-        return options.policy.decideFile({ agent, node, verb: "read", path: "" }).decision === "allow";
+        return options.policy.decideFile({ agent, node, verb: "read" }).decision === "allow";
       },
     });
   };

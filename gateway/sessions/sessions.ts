@@ -241,7 +241,7 @@ class StoredSessions implements Sessions {
       throw fault.with({ details: { since: new Date(sinceMs).toISOString(), state } });
     }
     this.#options.workspaces.acquire({ nodeId: node.id, workspace, shown });
-    const verdict = this.#options.policy.decideFile({ agent, node, verb: "list", path: "" });
+    const verdict = this.#options.policy.decideFile({ agent, node, verb: "list" });
     if (verdict.decision === "allow") return;
     throw new Fault("POLICY_DENIED", `${agent} may not use ${shown}: ${verdict.reason}`, {
       ...(verdict.hint === undefined ? {} : { hint: verdict.hint }),

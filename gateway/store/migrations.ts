@@ -1,5 +1,6 @@
 import type { Kysely } from "kysely";
 import { addEnrolmentRequests } from "./enrolment-schema.ts";
+import { addGrants } from "./grants-schema.ts";
 
 /** One step of the schema. It runs in a transaction and is never changed once released. */
 export interface Migration {
@@ -17,6 +18,7 @@ export const migrations: readonly Migration[] = [
   { version: 4, up: addAudit },
   { version: 5, up: addPresences },
   { version: 6, up: addIdentityFacts },
+  { version: 7, up: addGrants },
 ];
 
 async function createIdentities(db: Kysely<unknown>): Promise<void> {

@@ -132,6 +132,37 @@ export interface ApprovalsTable {
   expires_at: number;
   decided_at: number | null;
   decided_by: string | null;
+  /** Whether a standing grant may come of it: 0 or 1. */
+  grantable: number;
+  /** How long the grant is to hold that whoever allowed it wants to come of it, in milliseconds; null: none. */
+  grant_ms: number | null;
+}
+
+/** What an agent may do with one path without being asked again. */
+export interface GrantsTable {
+  id: string;
+  agent: string;
+  /** The only session that has it; null: every session of the agent. */
+  session_id: string | null;
+  /** The only tool that it holds for; null: calls on files that come by no tool. */
+  tool: string | null;
+  node_id: string;
+  workspace: string;
+  kind: string;
+  requested_path: string;
+  canonical_path: string;
+  created_at: number;
+  expires_at: number;
+  approval_id: string;
+  granted_by: string;
+}
+
+/** Changes of files that are under way: each becomes a record when it ends. */
+export interface FileChangesTable {
+  id: string;
+  /** The record as it is made when nobody can say how the change ended. */
+  entry_json: string;
+  begun_at: number;
 }
 
 /** Who holds a published name; the first claimant keeps it. Unique by kind and name. */
@@ -223,6 +254,8 @@ export interface Tables {
   tokens: TokensTable;
   sessions: SessionsTable;
   approvals: ApprovalsTable;
+  grants: GrantsTable;
+  file_changes: FileChangesTable;
   name_assignments: NameAssignmentsTable;
   file_reads: FileReadsTable;
   link_generations: LinkGenerationsTable;

@@ -3,6 +3,7 @@ import type { CommandModule } from "../../shared/terminal/command.ts";
 import { flattenConfig, showOrigins } from "../../shared/terminal/config-view.ts";
 import { nodeConfigSchema } from "../config/node-config.ts";
 import { nodeConfigFile, resolveNodeSettings } from "../config/node-settings.ts";
+import { withoutHome } from "../workspace/export-settings.ts";
 
 /** The `node config` commands. */
 export const configCommands: readonly CommandModule[] = [
@@ -13,7 +14,8 @@ export const configCommands: readonly CommandModule[] = [
     run: async (_, runtime) => {
       const config = await readConfig(nodeConfigFile(runtime.home), nodeConfigSchema);
       const { workspaces, exec, path, limits } = resolveNodeSettings(config, runtime);
-      const values = flattenConfig({ workspaces, exec, path, limits });
+      const shown = workspaces.map(withoutHome);
+      const values = flattenConfig({ workspaces: shown, exec, path, limits });
       await showOrigins(runtime.output, {
         values,
         config,

@@ -3,6 +3,7 @@ import { parseWorkspaceName } from "../../shared/names/alias.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { addExports, removeWorkspace } from "../config/edit-node-config.ts";
 import { nodeConfigFile, readNodeSettings } from "../config/node-settings.ts";
+import { withoutHome } from "../workspace/export-settings.ts";
 import { assertExportable } from "./check-folder.ts";
 
 /** The `node workspace` commands. A running agent follows the file they write. */
@@ -13,9 +14,9 @@ export const workspaceCommands: readonly CommandModule[] = [
     example: "fairlead node workspace ls",
     run: async (_, runtime) => {
       const { workspaces } = await readNodeSettings(runtime);
-      const json = workspaces.map(({ maxFileBytes, ...workspace }) => ({
-        ...workspace,
-        maxFileBytes: maxFileBytes ?? null,
+      const json = workspaces.map((workspace) => ({
+        ...withoutHome(workspace),
+        maxFileBytes: workspace.maxFileBytes ?? null,
       }));
       await runtime.output.result({ workspaces: json }, () => ({
         columns: ["NAME", "FOLDER", "READ", "WRITE", "DENY"],

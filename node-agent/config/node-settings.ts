@@ -91,6 +91,7 @@ function resolveWorkspace(workspace: WorkspaceConfig, place: Place): ExportSetti
     mkdir: workspace.mkdir ?? write.length > 0,
     followSymlinks: workspace.followSymlinks ?? false,
     allowHardLinks: workspace.allowHardLinks ?? false,
+    userHome: place.userHome,
     maxFileBytes: workspace.maxFileBytes,
   };
 }

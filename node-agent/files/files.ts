@@ -1,16 +1,17 @@
 import { parseDigest } from "../../shared/content/digest.ts";
-import type { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { Files, Pin } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Exports, ExportState } from "../workspace/exports.ts";
 import type { Manifests } from "../workspace/manifests.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
+import { identityOf } from "../workspace/pin.ts";
 import { listFiles } from "./list-files.ts";
 import { readManifest } from "./manifest.ts";
 import { dropPart, findPart } from "./parts.ts";
 import { readFile } from "./read-file.ts";
 import { readTree, takeTreeHeader, writeTree } from "./trees.ts";
 import { settleFiles, watchFiles } from "./watch.ts";
-import { parseRequestPath, toWireEntry, toWireSource } from "./wire.ts";
+import { parseRequestPath, toOperation, toPins, toWireEntry, toWireSource } from "./wire.ts";
 import { takeHeader, writeFile } from "./write-file.ts";
 
 type FileManifests = Pick<Manifests, "of" | "watchOf">;
@@ -34,13 +35,13 @@ async function enter(
 
 function readMethods(
   exports: Exports,
-): Pick<FilesMethods, "listExports" | "stat" | "list" | "read" | "readTree"> {
+): Pick<FilesMethods, "listExports" | "stat" | "list" | "preflight" | "read" | "readTree"> {
   return {
     listExports: async () => ({ exports: exports.list().map(toWireExport) }),
     stat: async (request, context) => {
       const { workspace } = await enter(exports, request.workspace, context.signal);
       const path = parseRequestPath(request.path);
-      const entry = await workspace.root.stat(path);
+      const entry = await workspace.root.pinned(toPins([path, request.pin])).stat(path);
       const { canonicalPath } = entry;
       const source = toWireSource({ workspace: request.workspace, requestedPath: path, canonicalPath });
       return { entry: toWireEntry(entry), source };
@@ -48,6 +49,22 @@ function readMethods(
     list: async (request, context) => {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
       return listFiles(workspace, request, signal);
+    },
+    preflight: async (request, context) => {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const path = parseRequestPath(request.path);
+      const operation = toOperation(request.operation);
+      const { entry, canonicalPath, found, below } = await workspace.root.preflight(path, {
+        operation,
+        isTree: request.countBelow,
+        signal,
+      });
+      return {
+        ...(entry ? { entry: toWireEntry(entry) } : {}),
+        source: toWireSource({ workspace: request.workspace, requestedPath: path, canonicalPath }),
+        identity: identityOf(found),
+        below: BigInt(below),
+      };
     },
     read: async function* (request, context) {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
@@ -67,6 +84,7 @@ function compareMethods(
   return {
     watch: async function* (request, context) {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      await requirePinned(workspace, request);
       yield* watchFiles({ workspace, watch: manifests.watchOf(workspace) }, request, signal);
     },
     barrier: async (request, context) => {
@@ -75,6 +93,7 @@ function compareMethods(
     },
     manifest: async function* (request, context) {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      await requirePinned(workspace, request);
       yield* readManifest({ workspace, manifest: manifests.of(workspace) }, request, signal);
     },
   };
@@ -107,7 +126,8 @@ function changeMethods(
       const path = parseRequestPath(request.path);
       const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
       let canonicalPath = path;
-      const removed = await workspace.root.remove(path, {
+      const root = workspace.root.pinned(toPins([path, request.pin]));
+      const removed = await root.remove(path, {
         recursive: request.recursive,
         signal,
         check: (found) => void (canonicalPath = found),
@@ -118,19 +138,32 @@ function changeMethods(
     },
     move: async (request, context) => {
       const { workspace } = await enter(exports, request.workspace, context.signal);
+      const from = parseRequestPath(request.from, "from");
       const to = parseRequestPath(request.to, "to");
-      const { canonicalPath } = await workspace.root.move(parseRequestPath(request.from, "from"), to);
+      const root = workspace.root.pinned(toPins([from, request.fromPin], [to, request.toPin]));
+      const { canonicalPath } = await root.move(from, to);
       return { source: toWireSource({ workspace: request.workspace, requestedPath: to, canonicalPath }) };
     },
     makeFolder: async (request, context) => {
       const { workspace } = await enter(exports, request.workspace, context.signal);
       const path = parseRequestPath(request.path);
-      const entry = await workspace.root.makeFolder(path, { parents: request.parents });
+      const root = workspace.root.pinned(toPins([path, request.pin]));
+      const entry = await root.makeFolder(path, { parents: request.parents });
       const { canonicalPath } = entry;
       const source = toWireSource({ workspace: request.workspace, requestedPath: path, canonicalPath });
       return { entry: toWireEntry(entry), source };
     },
   };
+}
+
+/** Of what goes by the paths of a manifest: that it begins at what was allowed. */
+async function requirePinned(
+  workspace: Workspace,
+  request: { readonly path: string; readonly pin?: Pin | undefined },
+): Promise<void> {
+  if (!request.pin) return;
+  const path = parseRequestPath(request.path);
+  await workspace.root.pinned(toPins([path, request.pin])).stat(path);
 }
 
 function toWireExport({ settings, epoch, fault, containment }: ExportState): {

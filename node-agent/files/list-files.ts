@@ -6,7 +6,7 @@ import { decodeListCursor, encodeListCursor, type ListScope } from "../../shared
 import { baseName, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { Entry, Problem, RootHandle } from "../../shared/root/root-handle.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
-import { parseRequestPath, toWireEntry, toWireProblem, toWireSource } from "./wire.ts";
+import { parseRequestPath, toPins, toWireEntry, toWireProblem, toWireSource } from "./wire.ts";
 
 type Response = MessageInitShape<typeof FilesListResponseSchema>;
 
@@ -27,7 +27,13 @@ export async function listFiles(
   const after = request.cursor === "" ? undefined : decodeListCursor(scope, request.cursor);
   const page = createPage(limit);
   const read = request.recursive ? readTree : readFolder;
-  const { canonicalPath, last } = await read(workspace.root, { path, page, after, signal, limit });
+  const { canonicalPath, last } = await read(workspace.root.pinned(toPins([path, request.pin])), {
+    path,
+    page,
+    after,
+    signal,
+    limit,
+  });
   return {
     entries: page.entries.map((entry) => toWireEntry(entry)),
     problems: page.problems.map(toWireProblem),

@@ -5,7 +5,7 @@ import type { FilesReadRequest, FilesReadResponseSchema } from "../../shared/gen
 import type { OpenFile } from "../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../shared/rpc/chunk-memory.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
-import { parseRequestPath, toCount, toWireEntry, toWireSource } from "./wire.ts";
+import { parseRequestPath, toCount, toPins, toWireEntry, toWireSource } from "./wire.ts";
 
 type Response = MessageInitShape<typeof FilesReadResponseSchema>;
 
@@ -22,7 +22,7 @@ export async function* readFile(
   const range = { offset: toCount(request.offset, "offset"), length: toCount(request.length, "length") };
   const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
   const resume = parseResume(request);
-  await using file = await workspace.root.openFile(path);
+  await using file = await workspace.root.pinned(toPins([path, request.pin])).openFile(path);
   if (ifMatch !== undefined) await requireDigest(file, ifMatch, signal);
   const { canonicalPath } = file;
   const source = toWireSource({ workspace: workspace.settings.name, requestedPath: path, canonicalPath });

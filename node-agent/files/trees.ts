@@ -17,7 +17,7 @@ import { packTree } from "../../shared/tree/pack-tree.ts";
 import { storeTree } from "../../shared/tree/store-tree.ts";
 import type { TreePart } from "../../shared/tree/tree-part.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
-import { parseRequestPath, toWireProblem, toWireSource } from "./wire.ts";
+import { parseRequestPath, toPins, toWireProblem, toWireSource } from "./wire.ts";
 import { toPrecondition } from "./write-file.ts";
 
 type WriteResponse = MessageInitShape<typeof FilesWriteTreeResponseSchema>;
@@ -29,7 +29,8 @@ export async function* readTree(
   signal: AbortSignal,
 ): AsyncGenerator<FilesReadTreeResponse, void> {
   const path = parseRequestPath(request.path);
-  const { root, settings } = workspace;
+  const { settings } = workspace;
+  const root = workspace.root.pinned(toPins([path, request.pin]));
   const { canonicalPath } = await root.stat(path);
   const hide = excluding(path, request.exclude);
   const { maxFileBytes } = settings;
@@ -142,7 +143,8 @@ export async function writeTree(
     throw new Fault("INVALID_ARGUMENT", "a tree has no single digest", {
       details: { field: "precondition" },
     });
-  const { root, settings } = workspace;
+  const { settings } = workspace;
+  const root = workspace.root.pinned(toPins([path, header.pin]));
   const { maxFileBytes } = settings;
   const { treeEntries, treeDepth } = workspace.limits;
   const { stored, problems, unchangedCount } = await storeTree(parts, {
@@ -156,7 +158,7 @@ export async function writeTree(
     signal,
     ...(maxFileBytes === undefined ? {} : { maxFileBytes }),
   });
-  const { canonicalPath } = await root.stat(path);
+  const { canonicalPath } = await workspace.root.stat(path);
   return {
     stored,
     problems: problems.map(toWireProblem),

@@ -13,7 +13,7 @@ import type { StagePart } from "../../shared/root/part.ts";
 import type { Precondition, StagedFile } from "../../shared/root/root-handle.ts";
 import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
-import { parseRequestPath, toCount, toWireEntry, toWireSource } from "./wire.ts";
+import { parseRequestPath, toCount, toPins, toWireEntry, toWireSource } from "./wire.ts";
 
 type Response = MessageInitShape<typeof FilesWriteResponseSchema>;
 
@@ -46,7 +46,7 @@ export async function writeFile(
     const announcedBytes = toCount(header.sizeBytes, "sizeBytes");
     requireSize(workspace, path, announcedBytes);
     const part = toStagePart(header);
-    await using staged = await workspace.root.stageWrite(path, {
+    await using staged = await workspace.root.pinned(toPins([path, header.pin])).stageWrite(path, {
       precondition,
       announcedBytes,
       ...(part ? { part } : {}),

@@ -21,8 +21,16 @@ export interface ExportSettings {
   readonly followSymlinks: boolean;
   /** Whether files with several names are served. */
   readonly allowHardLinks: boolean;
+  /** What `~` in the globs means: the home of this user, absolute. */
+  readonly userHome?: string | undefined;
   /** The largest file that is read or written, in bytes; undefined: any. */
   readonly maxFileBytes: number | undefined;
+}
+
+/** An export as its own machine shows it: what was configured. */
+export function withoutHome(settings: ExportSettings): Omit<ExportSettings, "userHome"> {
+  const { userHome, ...shown } = settings;
+  return userHome === undefined ? settings : shown;
 }
 
 /** What no export shows unless its settings say so: secrets by their usual names. */

@@ -7,6 +7,7 @@ import {
   type PathDecision,
 } from "../../shared/names/path-rules.ts";
 import { isBeneath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { expandHome, type HomePlace, type RuleUse } from "./expand-home.ts";
 import { type ExportSettings, resolveDeny } from "./export-settings.ts";
 
 /** What is to be done with a path: each a permission of its own. */
@@ -33,19 +34,32 @@ export interface FilePolicyOptions {
   readonly ignoresCase?: boolean;
   /** Folders that stay closed whatever the settings say: this program's own state. */
   readonly closed?: readonly WorkspacePath[];
+  /** What `~` means; without it the rules may not begin with one. */
+  readonly home?: HomePlace | undefined;
 }
 
 /** Compiles the settings; a malformed glob is `INVALID_ARGUMENT`, and so is a deny that does not deny. */
 export function createFilePolicy(settings: ExportSettings, options: FilePolicyOptions = {}): FilePolicy {
+  const { home } = options;
+  const expand = (patterns: readonly string[], use: RuleUse): readonly string[] =>
+    home ? patterns.flatMap((pattern) => expandHome(pattern, use, home)) : patterns;
   const lists = resolveDeny(settings.deny);
   const foldCase = options.ignoresCase ?? false;
   const compile = (patterns: readonly string[], field: string): GlobSet =>
     createGlobSet(patterns, { foldCase, field });
-  const denyAll = compile(lists.all.map(compose), "deny");
-  const denyChanges = compile([...lists.all, ...lists.changes].map(compose), "deny");
+  const denyAll = compile(expand(lists.all, "deny").map(compose), "deny");
+  const denyChanges = compile(expand([...lists.all, ...lists.changes], "deny").map(compose), "deny");
   requireAlive(denyChanges);
-  const readRules = { deny: denyAll, ask: "off", allow: compile(settings.read, "read") } as const;
-  const changeRules = { deny: denyChanges, ask: "off", allow: compile(settings.write, "write") } as const;
+  const readRules = {
+    deny: denyAll,
+    ask: "off",
+    allow: compile(expand(settings.read, "allow"), "read"),
+  } as const;
+  const changeRules = {
+    deny: denyChanges,
+    ask: "off",
+    allow: compile(expand(settings.write, "allow"), "write"),
+  } as const;
   const closed = options.closed ?? [];
   const readsAll = settings.read.includes("**");
 

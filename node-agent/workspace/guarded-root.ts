@@ -1,6 +1,8 @@
 import { isFault } from "../../shared/fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import type { Look, LookOptions } from "../../shared/root/look.ts";
 import type { FoundPart } from "../../shared/root/part.ts";
+import { symlinkRefused } from "../../shared/root/refusals.ts";
 import type {
   BatchOutcome,
   BatchPublishOptions,
@@ -32,6 +34,7 @@ import type {
   WriteReceipt,
 } from "../../shared/root/root-handle.ts";
 import type { FileOperation, FilePolicy } from "./file-policy.ts";
+import { createPinCheck, type Pin, type PinCheck } from "./pin.ts";
 
 /** What of the settings a guarded root needs; asked at each operation, so that a change holds from the next one on. */
 export interface Guard {
@@ -53,15 +56,35 @@ export function guardRoot(root: RootHandle, guard: () => Guard): GuardedRoot {
 export interface GuardedRoot extends RootHandle {
   /** Fails with `POLICY_DENIED` when `operation` is not allowed any more. */
   recheck(operation: FileOperation, canonicalPath: WorkspacePath): void;
+  /** The same root for what may be done on exactly the things that were allowed; with no pins, this one. */
+  pinned(pins: readonly Pin[]): GuardedRoot;
+  /** What an operation would act on; refused as the operation itself would be. */
+  preflight(path: WorkspacePath, options: PreflightOptions): Promise<Preflight>;
+}
+
+/** What `preflight` takes. */
+export interface PreflightOptions {
+  readonly operation: FileOperation;
+  /** The operation takes all that lies below a folder along: it is counted, and judged as far as it must all go. */
+  readonly isTree: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** What an operation would act on. */
+export interface Preflight extends Look {
+  /** Entries below the folder, for a tree. */
+  readonly below: number;
 }
 
 class PolicedRoot implements GuardedRoot {
   readonly #root: RootHandle;
   readonly #guard: () => Guard;
+  readonly #pins: PinCheck | undefined;
 
-  constructor(root: RootHandle, guard: () => Guard) {
+  constructor(root: RootHandle, guard: () => Guard, pins?: PinCheck) {
     this.#root = root;
     this.#guard = guard;
+    this.#pins = pins;
   }
 
   get containment(): RootHandle["containment"] {
@@ -82,6 +105,10 @@ class PolicedRoot implements GuardedRoot {
 
   async stat(path: WorkspacePath, options: OperationOptions = {}): Promise<Entry> {
     return this.#root.stat(path, this.#judged("read", path, options));
+  }
+
+  async look(path: WorkspacePath, options: LookOptions): Promise<Look> {
+    return this.#root.look(path, this.#judged("read", path, options));
   }
 
   async list(path: WorkspacePath, options: ListOptions = {}): Promise<Listing> {
@@ -195,6 +222,35 @@ class PolicedRoot implements GuardedRoot {
     this.#guard().policy.require(operation, canonicalPath);
   }
 
+  pinned(pins: readonly Pin[]): GuardedRoot {
+    return pins.length === 0 ? this : new PolicedRoot(this.#root, this.#guard, createPinCheck(pins));
+  }
+
+  async preflight(path: WorkspacePath, options: PreflightOptions): Promise<Preflight> {
+    const { operation, isTree, signal } = options;
+    const { policy } = this.#guard();
+    // Of a tree that is written each entry is judged by itself; only a folder that has to be made is by its own name.
+    const judges = !(operation === "write" && isTree);
+    if (judges) policy.require(operation, path);
+    const keepsLink = operation !== "read";
+    const look = await this.#root.look(path, { keepsLink });
+    if (judges) policy.require(operation, look.canonicalPath);
+    else if (!look.entry) policy.require("mkdir", look.canonicalPath);
+    if (look.entry?.kind === "link" && (operation === "read" || operation === "write"))
+      throw symlinkRefused(path);
+    const below = isTree && look.entry?.kind === "folder" ? await this.#countBelow(path, options) : 0;
+    signal.throwIfAborted();
+    return { ...look, below };
+  }
+
+  /** What is hidden from readers counts only for who would take it along. */
+  async #countBelow(path: WorkspacePath, { operation, signal }: PreflightOptions): Promise<number> {
+    if (operation === "remove") return this.#requireBelow(operation, path, signal);
+    let count = 0;
+    for await (const batch of this.walk(path, { signal })) count += batch.length;
+    return count;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#root[Symbol.asyncDispose]();
   }
@@ -206,10 +262,11 @@ class PolicedRoot implements GuardedRoot {
 
   #check(operation: FileOperation, path: WorkspacePath, next: CanonicalCheck | undefined): CanonicalCheck {
     this.#guard().policy.require(operation, path);
-    return (canonicalPath) => {
+    return (canonicalPath, found) => {
       // Asked again also where it is the same: the policy may be another one by now.
       this.#guard().policy.require(operation, canonicalPath);
-      next?.(canonicalPath);
+      this.#pins?.require(operation, path, { canonicalPath, found });
+      next?.(canonicalPath, found);
     };
   }
 
@@ -227,16 +284,19 @@ class PolicedRoot implements GuardedRoot {
     operation: "remove" | "move",
     path: WorkspacePath,
     signal: AbortSignal | undefined,
-  ): Promise<void> {
+  ): Promise<number> {
     const { policy, maxEntries, maxDepth } = this.#guard();
     const hasSignal = signal ? { signal } : {};
-    if ((await this.#root.stat(path)).kind !== "folder") return;
+    if ((await this.#root.stat(path)).kind !== "folder") return 0;
+    let count = 0;
     for await (const batch of this.#root.walk(path, { maxEntries, maxDepth, ...hasSignal })) {
       for (const item of batch) {
         if (item.kind === "entry") policy.require(operation, item.entry.path);
         else policy.require(operation, item.problem.path as WorkspacePath);
       }
+      count += batch.length;
     }
+    return count;
   }
 
   async #findFolder(path: WorkspacePath, options: MakeFolderOptions): Promise<Entry | undefined> {

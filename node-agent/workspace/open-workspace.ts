@@ -5,6 +5,7 @@ import { Fault } from "../../shared/fault/fault.ts";
 import { parseWorkspacePath, toPathPlatform, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { openRoot } from "../../shared/root/open-root.ts";
 import type { RootHandle, RootHooks } from "../../shared/root/root-handle.ts";
+import type { HomePlace } from "./expand-home.ts";
 import type { ExportSettings } from "./export-settings.ts";
 import { createFilePolicy, type FileDecision, type FileOperation, type FilePolicy } from "./file-policy.ts";
 import { type GuardedRoot, guardRoot } from "./guarded-root.ts";
@@ -50,7 +51,9 @@ export async function openWorkspace(
   settings: ExportSettings,
   options: OpenWorkspaceOptions,
 ): Promise<Workspace> {
-  const closed = await findClosed(settings, options.homeDir);
+  const folder = await realFolder(settings);
+  const closed = await findClosed(settings, folder, options.homeDir);
+  const home = await findHome(settings, folder);
   const { followSymlinks, allowHardLinks } = settings;
   const root = await openRoot(settings.dir, {
     followSymlinks,
@@ -59,15 +62,25 @@ export async function openWorkspace(
     ...(options.hooks ? { hooks: options.hooks } : {}),
   });
   try {
-    return new OpenedWorkspace(settings, { ...options, root, closed });
+    return new OpenedWorkspace(settings, { ...options, root, closed, home });
   } catch (error) {
     await root[Symbol.asyncDispose]();
     throw error;
   }
 }
 
-async function findClosed(settings: ExportSettings, homeDir: string): Promise<readonly WorkspacePath[]> {
-  const folder = await realFolder(settings);
+/** Both by their real paths: a home that is reached by another name is the same home. */
+async function findHome({ userHome }: ExportSettings, root: string): Promise<HomePlace | undefined> {
+  if (userHome === undefined) return undefined;
+  const home = await realpath(userHome).catch(() => userHome);
+  return { home, root, platform: toPathPlatform(process.platform) };
+}
+
+async function findClosed(
+  settings: ExportSettings,
+  folder: string,
+  homeDir: string,
+): Promise<readonly WorkspacePath[]> {
   if (folder === sep) {
     throw new Fault("INVALID_ARGUMENT", "the whole disk cannot be exported", {
       details: { field: "dir" },
@@ -100,6 +113,7 @@ async function realFolder(settings: ExportSettings): Promise<string> {
 interface WorkspaceParts extends OpenWorkspaceOptions {
   readonly root: RootHandle;
   readonly closed: readonly WorkspacePath[];
+  readonly home: HomePlace | undefined;
 }
 
 class OpenedWorkspace implements Workspace {
@@ -153,8 +167,8 @@ class OpenedWorkspace implements Workspace {
   }
 
   #compile(settings: ExportSettings): FilePolicy {
-    const { root, closed } = this.#parts;
-    return createFilePolicy(settings, { ignoresCase: root.ignoresCase, closed });
+    const { root, closed, home } = this.#parts;
+    return createFilePolicy(settings, { ignoresCase: root.ignoresCase, closed, home });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Digest } from "../content/digest.ts";
 import type { Fault } from "../fault/fault.ts";
 import type { WorkspacePath } from "../names/workspace-path.ts";
+import type { FoundThing, Look, LookOptions } from "./look.ts";
 import type { FoundPart, StagePart } from "./part.ts";
 
 /** What an entry is. A device, socket or FIFO is `other`. */
@@ -80,7 +81,7 @@ export interface RootOptions {
 }
 
 /** Judges the canonical path of an operation, once resolved and before anything is read or changed; throws to refuse. */
-export type CanonicalCheck = (canonicalPath: WorkspacePath) => void;
+export type CanonicalCheck = (canonicalPath: WorkspacePath, found?: FoundThing) => void;
 
 /** What every operation takes. */
 export interface OperationOptions {
@@ -350,6 +351,8 @@ export interface RootHandle extends AsyncDisposable {
   /** Resolves with the number of leftovers that the sweep removed; never rejects. */
   readonly swept: Promise<number>;
   stat(path: WorkspacePath, options?: OperationOptions): Promise<Entry>;
+  /** What an operation on the path would act on, also where nothing stands yet. */
+  look(path: WorkspacePath, options: LookOptions): Promise<Look>;
   list(path: WorkspacePath, options?: ListOptions): Promise<Listing>;
   /** Holds a folder open, so that a program can be started in it whatever its name becomes. The caller disposes it. */
   openFolder(path: WorkspacePath, options?: OperationOptions): Promise<OpenFolder>;

@@ -30,6 +30,8 @@ export interface CommandModule {
   readonly options?: readonly OptionSpec[];
   /** Whether it calls a node: it then takes `--deadline`. */
   readonly callsNode?: true;
+  /** Whether policy may ask a person about what it does: it then takes `--no-wait`. */
+  readonly asks?: true;
   /**
    * Does it. A number is the exit status (default 0); a Fault that it throws is printed with its hint and gives the
    * status of its code. Must heed `runtime.signal`.

@@ -85,6 +85,7 @@ function createRuntime(
     clock: systemClock,
     signal: made.interruption.signal,
     deadlineMs: readDeadline(text("deadline")),
+    ...(chosen.module.asks ? { asking: { noWait: given["wait"] === false } } : {}),
   };
 }
 
@@ -245,6 +246,7 @@ function addCommand(parent: Command, name: string, module: CommandModule): Comma
   }
   if (module.callsNode)
     command.option("--deadline <time>", "give up after this time, such as 90s (default 60s, at most 24h)");
+  if (module.asks) command.option("--no-wait", "fail with APPROVAL_REQUIRED instead of waiting for a person");
   return command;
 }
 

@@ -23,4 +23,6 @@ export interface Runtime {
   readonly signal: AbortSignal;
   /** What `--deadline` said, in milliseconds. */
   readonly deadlineMs: number | undefined;
+  /** Of a command about which policy may ask a person: whether it waits for them. */
+  readonly asking?: { readonly noWait: boolean };
 }

@@ -168,4 +168,32 @@ export const files = [
     id: "files.watch-permission-change",
     says: "A change of policy that opens or closes paths for a subscriber is an event on the same cursor as changes of content, with kind `permitted` or `withdrawn`, in the order in which it took effect.",
   },
+  {
+    id: "files.grant-exact",
+    says: "A standing grant allows one node id, one kind and one requested path with the canonical path it was given for; a sibling, a child, another kind and the same path on another node still ask.",
+  },
+  {
+    id: "files.policy-by-node-id",
+    says: "File policy and grants follow the node's id: a renamed node keeps them, and another node that later gets the old alias has none. `~` in an allow or deny rule is expanded on the node with its home and its platform's separators, never with the gateway's.",
+  },
+  {
+    id: "files.approval-shown",
+    says: "An operation that policy asks about waits as one approval that shows verb, node, agent, requested and canonical path, size and, for a tree, the number of entries below it; once allowed it runs with exactly these parameters.",
+  },
+  {
+    id: "files.approval-outcomes",
+    says: "A denied approval gives `APPROVAL_DENIED`, one not answered within 120 s `APPROVAL_EXPIRED`, a caller that does not wait gets `APPROVAL_REQUIRED` with `details.approvalId`; the command exits 3 and nothing was sent or changed.",
+  },
+  {
+    id: "files.grant-life",
+    says: "A standing grant names its agent, session or tool and an end time, is stored only after the operation succeeded, is listed by `fairlead approvals grants ls`, and asks again after its end time or after `grants revoke`.",
+  },
+  {
+    id: "files.approved-then-swapped",
+    says: "On a node with `containment: kernel`, when an approved path is replaced by a link, another inode or another folder before the operation takes effect, nothing is carried out under that approval and a new one that shows the new target is asked.",
+  },
+  {
+    id: "files.policy-tightened-before-effect",
+    says: "A deny set after the approval was given and before the operation takes effect wins: `POLICY_DENIED`, no byte sent, nothing changed.",
+  },
 ] as const;

@@ -1,5 +1,6 @@
 import type { BigIntStats } from "node:fs";
 import type { WorkspacePath } from "../../names/workspace-path.ts";
+import type { FoundThing } from "../look.ts";
 import {
   hardlinkRefused,
   notAFile,
@@ -61,6 +62,16 @@ export function toEntry(
     ...(more.linkTarget === undefined ? {} : { linkTarget: more.linkTarget }),
     ...(more.linkFault === undefined ? {} : { linkFault: more.linkFault }),
   };
+}
+
+/** What stands at a path. */
+export function foundAt({ dev, ino, birthtimeNs }: BigIntStats): FoundThing {
+  return { device: dev, inode: ino, bornNs: birthtimeNs, isThere: true };
+}
+
+/** Nothing stands at a path: the deepest folder on the way to it. */
+export function foundAbove({ dev, ino, birthtimeNs }: BigIntStats): FoundThing {
+  return { device: dev, inode: ino, bornNs: birthtimeNs, isThere: false };
 }
 
 /** The entry at `place`, named but not opened for reading. Fails with the errno's fault about `path`. */

@@ -1,6 +1,7 @@
 import { type BigIntStats, readlinkSync, statfsSync, statSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import type { Look, LookOptions } from "../look.ts";
 import type { FoundPart } from "../part.ts";
 import { pathChanged, rootFault } from "../refusals.ts";
 import type {
@@ -33,6 +34,7 @@ import type { RootContext } from "./context.ts";
 import { type Descriptor, openTop } from "./descriptor.ts";
 import { setFolderTimes } from "./folder-times.ts";
 import { list, openFolder, stat } from "./list.ts";
+import { look } from "./look.ts";
 import { makeFolder, makeLink, move } from "./move.ts";
 import { openFile, readSmall } from "./open-file.ts";
 import { dropPart, findPart, KeptParts } from "./parts.ts";
@@ -128,6 +130,10 @@ class LinuxRoot implements RootHandle {
 
   async stat(path: WorkspacePath, options: OperationOptions = {}): Promise<Entry> {
     return stat(this.#use(), path, options);
+  }
+
+  async look(path: WorkspacePath, options: LookOptions): Promise<Look> {
+    return look(this.#use(), path, options);
   }
 
   async list(path: WorkspacePath, options: ListOptions = {}): Promise<Listing> {

@@ -12,7 +12,7 @@ import type {
   Problem,
 } from "../root-handle.ts";
 import { isStagedName } from "../staged-name.ts";
-import { announce, openPlace, type RootContext, toEntry } from "./context.ts";
+import { announce, foundAt, openPlace, type RootContext, toEntry } from "./context.ts";
 import { type Descriptor, type NamedEntry, readFolder, showName, statEntry } from "./descriptor.ts";
 import { judgeLink } from "./links.ts";
 import { createPause } from "./pause.ts";
@@ -24,8 +24,8 @@ export function stat(context: RootContext, path: WorkspacePath, options: Operati
   announce(context, "stat", path);
   using named = openPlace(place, path);
   const canonicalPath = place.canonicalPath;
-  options.check?.(canonicalPath);
   const stats = named.stat();
+  options.check?.(canonicalPath, foundAt(stats));
   if (!stats.isSymbolicLink() || place.name === undefined) return toEntry(path, stats, { canonicalPath });
   const { folder, name } = place;
   const verdict = judgeLink({ top: context.start.top, below: canonicalPath, folder, name, path });
@@ -40,7 +40,7 @@ export function openFolder(context: RootContext, path: WorkspacePath, options: O
   const opened = openFolderAt(context.start, path);
   try {
     announce(context, "list", path);
-    options.check?.(opened.canonicalPath);
+    options.check?.(opened.canonicalPath, foundAt(opened.folder.stat()));
     return {
       canonicalPath: opened.canonicalPath,
       procPath: `/proc/${process.pid}/fd/${opened.folder.fd}`,
@@ -61,7 +61,7 @@ export async function list(
   using opened = openFolderAt(context.start, path);
   announce(context, "list", path);
   const { folder, canonicalPath } = opened;
-  options.check?.(canonicalPath);
+  options.check?.(canonicalPath, foundAt(folder.stat()));
   const names = sortNames(readNames(folder, path), options.after);
   const entries: Entry[] = [];
   const problems: Problem[] = [];

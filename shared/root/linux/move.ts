@@ -1,4 +1,13 @@
-import { chmodSync, linkSync, mkdirSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from "node:fs";
+import {
+  type BigIntStats,
+  chmodSync,
+  linkSync,
+  mkdirSync,
+  renameSync,
+  rmdirSync,
+  symlinkSync,
+  unlinkSync,
+} from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { Fault } from "../../fault/fault.ts";
 import {
@@ -9,6 +18,7 @@ import {
   rootPath,
   type WorkspacePath,
 } from "../../names/workspace-path.ts";
+import type { FoundThing } from "../look.ts";
 import {
   alreadyExists,
   notFound,
@@ -20,7 +30,7 @@ import {
 } from "../refusals.ts";
 import type { Entry, MakeFolderOptions, MakeLinkOptions, MoveOptions } from "../root-handle.ts";
 import { createStagedName } from "../staged-name.ts";
-import { announce, isSameThing, type RootContext, toEntry } from "./context.ts";
+import { announce, foundAbove, foundAt, isSameThing, type RootContext, toEntry } from "./context.ts";
 import { at, type Descriptor, kindOf, openFolder, readLink, statEntry } from "./descriptor.ts";
 import { prepareParent, removeMade, requireUsableName } from "./parents.ts";
 import { findPlace, type Place } from "./place.ts";
@@ -41,11 +51,13 @@ export function move(context: RootContext, { from, to, checkFrom, checkTo }: Mov
   if (isBeneath(canonicalPath, source.canonicalPath) && canonicalPath !== source.canonicalPath) {
     throw new Fault("INVALID_ARGUMENT", `${from} cannot be moved into itself`, { details: { field: "to" } });
   }
-  checkFrom?.(source.canonicalPath);
-  checkTo?.(canonicalPath);
   announce(context, "move", from);
+  const found = statEntry(source.folder, nameOf(source));
+  checkFrom?.(source.canonicalPath, found ? foundAt(found) : foundAbove(source.folder.stat()));
+  checkTo?.(canonicalPath, foundIn(target));
+  if (!found) throw notFound(from);
   try {
-    renameToNew(named(source, from), named(target, to));
+    renameToNew(named(source, from), named(target, to), found);
   } catch (error) {
     throw rootFault(error, errnoOf(error) === "ENOENT" ? from : to);
   }
@@ -61,13 +73,11 @@ interface Named {
 }
 
 /** Exclusive in each case: a second name for what is no folder, an empty folder made first for a folder. */
-function renameToNew(source: Named, target: Named): void {
-  const stats = statEntry(source.folder, source.name);
-  if (!stats) throw notFound(source.path);
+function renameToNew(source: Named, target: Named, stats: BigIntStats): void {
   const kind = kindOf(stats);
   if (kind === "other") throw unsupportedType(source.path);
   if (statEntry(target.folder, target.name)) throw alreadyExists(target.path);
-  if (kind === "folder") return renameFolder(source, target);
+  if (kind === "folder") return renameFolder(source, target, stats);
   try {
     linkSync(at(source.folder, source.name), at(target.folder, target.name));
   } catch (error) {
@@ -86,7 +96,7 @@ function renameToNew(source: Named, target: Named): void {
   throw pathChanged(source.path);
 }
 
-function renameFolder(source: Named, target: Named): void {
+function renameFolder(source: Named, target: Named, stats: BigIntStats): void {
   try {
     mkdirSync(at(target.folder, target.name), { mode: 0o700 });
   } catch (error) {
@@ -99,6 +109,16 @@ function renameFolder(source: Named, target: Named): void {
     rmdirSync(at(target.folder, target.name));
     throw error;
   }
+  const moved = statEntry(target.folder, target.name);
+  if (moved && isSameThing(stats, moved)) return;
+  // Another one took its place in the last moment: it goes back where it was.
+  if (moved) renameSync(at(target.folder, target.name), at(source.folder, source.name));
+  throw pathChanged(source.path);
+}
+
+function foundIn(place: Place): FoundThing {
+  const stats = statEntry(place.folder, nameOf(place));
+  return stats ? foundAt(stats) : foundAbove(place.folder.stat());
 }
 
 function nameOf(place: Place): string {

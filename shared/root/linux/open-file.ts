@@ -5,6 +5,7 @@ import { fileTooLarge, rootFault } from "../refusals.ts";
 import type { Entry, OpenFile, OpenFileOptions, SmallFile } from "../root-handle.ts";
 import {
   announce,
+  foundAt,
   isNameless,
   isSameContent,
   lookUntilNamed,
@@ -42,7 +43,7 @@ function tryOpenBeneath(
   const stats = named.stat();
   if (isNameless(stats)) return undefined;
   requireFile(context, stats, path);
-  options.check?.(canonicalPath);
+  options.check?.(canonicalPath, foundAt(stats));
   requireSize(path, Number(stats.size), options.maxBytes);
   try {
     return { fd: openForReading(named), stats, canonicalPath };

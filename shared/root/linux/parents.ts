@@ -8,11 +8,12 @@ import {
   pathNames,
   type WorkspacePath,
 } from "../../names/workspace-path.ts";
+import type { FoundThing } from "../look.ts";
 import { rootFault } from "../refusals.ts";
 import type { CanonicalCheck } from "../root-handle.ts";
 import { isStagedName } from "../staged-name.ts";
-import type { RootContext } from "./context.ts";
-import { at, type Descriptor, openFolder } from "./descriptor.ts";
+import { foundAbove, foundAt, type RootContext } from "./context.ts";
+import { at, type Descriptor, openFolder, statEntry } from "./descriptor.ts";
 import { findPlace, type OpenedFolder, openFolderAt } from "./place.ts";
 
 /** The folder that is to hold an entry, and the folders that were made to have it. */
@@ -21,6 +22,8 @@ export interface PreparedParent extends OpenedFolder {
   readonly canonicalPath: WorkspacePath;
   /** From the top down. */
   readonly made: readonly WorkspacePath[];
+  /** The deepest folder that was there before. */
+  readonly above: FoundThing;
 }
 
 /** What `prepareParent` takes. */
@@ -45,7 +48,9 @@ export function prepareParent(
       found.canonicalPath,
       [...found.missing, baseName(path)].join("/") as WorkspacePath,
     );
-    options.check?.(canonicalPath);
+    const above = foundAbove(folder.stat());
+    const stats = found.missing.length > 0 ? undefined : statEntry(folder, baseName(path));
+    options.check?.(canonicalPath, stats ? foundAt(stats) : above);
     let parent = found.canonicalPath;
     for (const name of found.missing) {
       parent = appendPath(parent, name as WorkspacePath);
@@ -53,7 +58,7 @@ export function prepareParent(
       folder[Symbol.dispose]();
       folder = child;
     }
-    return { folder, canonicalPath, made, [Symbol.dispose]: () => folder[Symbol.dispose]() };
+    return { folder, canonicalPath, made, above, [Symbol.dispose]: () => folder[Symbol.dispose]() };
   } catch (error) {
     folder[Symbol.dispose]();
     removeMade(context, made);
@@ -76,7 +81,8 @@ interface Deepest {
   readonly missing: readonly string[];
 }
 
-function findDeepest(context: RootContext, path: WorkspacePath, createParents: boolean): Deepest {
+/** Opens the folder that holds `path`, or with `createParents` the deepest one on the way that is there. */
+export function findDeepest(context: RootContext, path: WorkspacePath, createParents: boolean): Deepest {
   const missing: string[] = [];
   for (let folderPath = parentPath(path) ?? path; ;) {
     try {

@@ -4,7 +4,7 @@ import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { pathChanged, rootFault, rootRefused } from "../refusals.ts";
 import type { RemoveOptions } from "../root-handle.ts";
 import { isKeptName, isStagedName } from "../staged-name.ts";
-import { announce, isSameContent, isSameThing, openPlace, type RootContext } from "./context.ts";
+import { announce, foundAt, isSameContent, isSameThing, openPlace, type RootContext } from "./context.ts";
 import {
   at,
   type Descriptor,
@@ -94,7 +94,7 @@ class Removal {
     using entry = openPlace(place, this.#path);
     const stats = entry.stat();
     if (matched && !isSameContent(matched, stats)) throw pathChanged(this.#path);
-    this.#options.check?.(place.canonicalPath);
+    this.#options.check?.(place.canonicalPath, foundAt(stats));
     const kind = kindOf(stats);
     const named = { name: requireName(place), kind, path: this.#path };
     if (kind !== "folder") return this.#removeEntry(place.folder, named);

@@ -21,7 +21,7 @@ import type { ResumeFrom } from "../part.ts";
 import { alreadyExists, fileTooLarge, pathChanged, rootFault, rootRefused } from "../refusals.ts";
 import type { CommitOptions, StagedFile, StageOptions, WriteReceipt } from "../root-handle.ts";
 import { createStagedName, keptNameOf } from "../staged-name.ts";
-import { announce, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
+import { announce, foundAt, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
 import { at, statEntry } from "./descriptor.ts";
 import { toSeconds } from "./file-times.ts";
 import { keepOwner, syncFolder } from "./on-disk.ts";
@@ -270,8 +270,8 @@ class Stage implements StagedFile {
     const { path, folder, name } = this.#target;
     this.#requireSameParent();
     announce(this.#context, "commit", path);
-    options.check?.(this.canonicalPath);
     const old = inspectTarget(this.#context, this.#target);
+    options.check?.(this.canonicalPath, old ? foundAt(old) : this.#parent.above);
     requirePossible(options.precondition, old, path);
     const { kind } = options.precondition;
     // It was compared with another state than stands there now, or with nothing.

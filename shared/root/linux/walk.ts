@@ -5,7 +5,7 @@ import { compareByUtf8, sortByUtf8 } from "../../names/byte-order.ts";
 import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { hardlinkRefused, pathChanged, rootFault, unsupportedType } from "../refusals.ts";
 import type { Entry, WalkItem, WalkOptions } from "../root-handle.ts";
-import { announce, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
+import { announce, foundAt, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
 import {
   type Descriptor,
   type NamedEntry,
@@ -84,7 +84,7 @@ class TreeWalk implements Disposable {
     this.#canonicalTop = opened.canonicalPath;
     try {
       announce(context, "walk", path);
-      options.check?.(opened.canonicalPath);
+      options.check?.(opened.canonicalPath, foundAt(opened.folder.stat()));
       this.#push(opened.folder, path, opened.canonicalPath);
     } catch (error) {
       opened[Symbol.dispose]();

@@ -4,10 +4,11 @@ import { bytesOf } from "../../../shared/rpc/encoded.ts";
 import { serve, type Client, type ServiceImplementation } from "../../../shared/rpc/service.ts";
 import { createClient } from "../../../shared/rpc/transport.ts";
 
-/** A client that calls an implementation in the same process; every message is encoded and decoded as on a wire. */
+/** A client that calls an implementation in the same process; every message is encoded and decoded as on a wire, and `metadata` comes with each call. */
 export function createDirectClient<S extends DescService>(
   service: S,
   implementation: ServiceImplementation<S>,
+  metadata: ReadonlyMap<string, string> = new Map(),
 ): Client<S> {
   const dispatcher = createDispatcher([serve(service, implementation)]);
   return createClient(service, async function* ({ path, requests, callId, remainingMs, signal }) {
@@ -18,7 +19,7 @@ export function createDirectClient<S extends DescService>(
       remainingMs,
       traceparent: undefined,
       idempotencyKey: undefined,
-      metadata: new Map(),
+      metadata,
       peer: { address: "" },
       signal: signal ?? new AbortController().signal,
     });

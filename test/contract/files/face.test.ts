@@ -84,6 +84,7 @@ async function makeFace(options: FaceOptions = {}): Promise<Face> {
       const decision = options.denied?.(question) === true ? "deny" : "allow";
       return { decision, rule: "test" };
     },
+    actorOf: () => ({ agent: "coder", sessionId: undefined, tool: undefined }),
     clock: systemClock,
     reads: createReads(),
   });

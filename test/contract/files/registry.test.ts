@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "../../../gateway/files/registry.ts";
 import type { Presence } from "../../../gateway/link/links.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
-import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { FileOperation, Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import type { Client } from "../../../shared/rpc/service.ts";
 import { proves } from "../../support/proves.ts";
@@ -118,6 +118,7 @@ proves(
       makeFolder: () => old.makeFolder({ path: "d" }),
       findPart: () => old.findPart({ path: "a.txt", partKey: "k" }),
       dropPart: () => old.dropPart({ path: "a.txt", partKey: "k" }),
+      preflight: () => old.preflight({ path: "a.txt", operation: FileOperation.READ }),
       readTree: () => drain(old.readTree({ path: "" })),
       writeTree: () => old.writeTree(noMessages()),
       manifest: () => drain(old.manifest({ path: "" })),

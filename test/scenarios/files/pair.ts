@@ -1,4 +1,6 @@
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { vi } from "vitest";
 import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
@@ -7,6 +9,7 @@ import { startFaultProxy, type FaultProxy } from "../../support/fault-proxy.ts";
 import type { CliOptions, CliResult } from "../../support/run-cli.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
 import { startNode, type TestNode } from "../../support/start-node.ts";
+import { makeTempFolder } from "../../support/temp-folder.ts";
 import { makeTempWorkspace, type TempWorkspace, type TreeOfFiles } from "../../support/temp-workspace.ts";
 
 /** What stands between the tests of files and the real programs. */
@@ -20,6 +23,8 @@ export interface FilesPairOptions {
   readonly uid?: number;
   /** The node dials through a line that can be broken. */
   readonly throughProxy?: boolean;
+  /** The text of the gateway's configuration. */
+  readonly config?: string;
 }
 
 /** A gateway, a node that exports `app`, and a client of the gateway's files. */
@@ -30,6 +35,8 @@ export interface FilesPair extends AsyncDisposable {
   readonly proxy: FaultProxy | undefined;
   /** As the command line calls it, over the administrators' socket. */
   readonly client: Client<typeof Files>;
+  /** Puts a text into the policy file, and waits until it is in force. */
+  setPolicy(text: string): Promise<void>;
   /** Runs `fairlead files …`. */
   files(args: readonly string[], options?: Partial<CliOptions>): Promise<CliResult>;
 }
@@ -42,6 +49,11 @@ export async function startFilesPair(options: FilesPairOptions = {}): Promise<Fi
   const proxy =
     options.throughProxy === true ? stack.use(await startFaultProxy({ targetPort: 1 })) : undefined;
   const args = proxy ? ["--advertise", `127.0.0.1:${proxy.port}`] : [];
+  if (options.config !== undefined) {
+    const folder = stack.use(await makeTempFolder());
+    await writeFile(folder.join("config.yaml"), options.config);
+    args.push("--config", folder.join("config.yaml"));
+  }
   const gateway = stack.use(await startGateway({ args }));
   proxy?.retarget(Number(gateway.link.split(":").at(-1)));
   const node = stack.use(
@@ -61,9 +73,18 @@ export async function startFilesPair(options: FilesPairOptions = {}): Promise<Fi
     workspace,
     proxy,
     client: channel.client(Files),
+    setPolicy: (text) => setPolicy(gateway, text),
     files: (words, more) => gateway.cli(["files", ...words], { timeoutMs: 120_000, ...more }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** Each policy that is taken is told in the log. */
+async function setPolicy(gateway: TestGateway, text: string): Promise<void> {
+  const taken = (): number => gateway.logs().split("another policy is in force").length;
+  const before = taken();
+  await writeFile(join(gateway.home, "gateway", "policy.yaml"), text);
+  await vi.waitUntil(() => taken() > before, { timeout: 10_000, interval: 20 });
 }
 
 /** The fault of `--json` output. */

@@ -177,7 +177,7 @@ describe("profiles", () => {
       agent: string,
       profile: "read" | "full",
       verb: "list" | "write" | "remove" | "move" | "mkdir",
-    ): string => policy.decideFile({ agent, node: { alias: "devbox", profile }, verb, path: "a" }).rule;
+    ): string => policy.decideFile({ agent, node: { id: "1", alias: "devbox", profile }, verb }).rule;
     expect(ask("other", "read", "list")).toBe("default");
     for (const verb of ["write", "remove", "move", "mkdir"] as const) {
       expect(ask("other", "read", verb)).toBe("profile.read");

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/files.proto.
  */
 export const file_fairlead_v1_files: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIogBCgZFeHBvcnQSEQoJd29ya3NwYWNlGAEgASgJEhAKCHdyaXRhYmxlGAIgASgIEhMKC2NvbnRhaW5tZW50GAMgASgJEg0KBXN0YXRlGAQgASgJEhMKC2xlYXNlX2Vwb2NoGAUgASgEEhAKCHNpbmNlX21zGAYgASgDEg4KBnJlYXNvbhgHIAEoCSIZChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdCJAChhGaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2USJAoHZXhwb3J0cxgBIAMoCzITLmZhaXJsZWFkLnYxLkV4cG9ydCIzChBGaWxlc1N0YXRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJIlsKEUZpbGVzU3RhdFJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImUKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEg0KBWxpbWl0GAQgASgNEg4KBmN1cnNvchgFIAEoCSKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKSAQoQRmlsZXNSZWFkUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZvZmZzZXQYAyABKAQSDgoGbGVuZ3RoGAQgASgEEhAKCGlmX21hdGNoGAUgASgJEhQKDHJlc3VtZV9ieXRlcxgGIAEoBBIVCg1yZXN1bWVfZGlnZXN0GAcgASgJIooBChFGaWxlc1JlYWRSZXNwb25zZRIpCgZoZWFkZXIYASABKAsyFy5mYWlybGVhZC52MS5GaWxlSGVhZGVySAASKwoHdHJhaWxlchgCIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVySAASFQoFY2h1bmsYAyABKAxCBLC7GAFIAEIGCgRwYXJ0ImsKCkZpbGVIZWFkZXISIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USFQoNcmVzdW1lZF9ieXRlcxgDIAEoBCIxCgtGaWxlVHJhaWxlchISCgpzaXplX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCSKLAQoRRmlsZXNXcml0ZVJlcXVlc3QSKgoGaGVhZGVyGAEgASgLMhguZmFpcmxlYWQudjEuV3JpdGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQinwIKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCBIQCghwYXJ0X2tleRgKIAEoCRIUCgxyZXN1bWVfYnl0ZXMYCyABKAQSFQoNcmVzdW1lX2RpZ2VzdBgMIAEoCSKKAQoSRmlsZXNXcml0ZVJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhMKC3B1YmxpY2F0aW9uGAMgASgJEhcKD3JlcGxhY2VkX2RpZ2VzdBgEIAEoCSJJChRGaWxlc0ZpbmRQYXJ0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIQCghwYXJ0X2tleRgDIAEoCSJgChVGaWxlc0ZpbmRQYXJ0UmVzcG9uc2USEgoKaGVsZF9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkSIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkkKFEZpbGVzRHJvcFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJIjwKFUZpbGVzRHJvcFBhcnRSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiWgoSRmlsZXNSZW1vdmVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhEKCXJlY3Vyc2l2ZRgDIAEoCBIQCghpZl9tYXRjaBgEIAEoCSJLChNGaWxlc1JlbW92ZVJlc3BvbnNlEg8KB3JlbW92ZWQYASABKAQSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIj8KEEZpbGVzTW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBGZyb20YAiABKAkSCgoCdG8YAyABKAkiOAoRRmlsZXNNb3ZlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkoKFkZpbGVzTWFrZUZvbGRlclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDwoHcGFyZW50cxgDIAEoCCJhChdGaWxlc01ha2VGb2xkZXJSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJmChRGaWxlc1JlYWRUcmVlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZzdHJpY3QYAyABKAgSDwoHZXhjbHVkZRgEIAMoCRIMCgRvbmx5GAUgAygJIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJ7CglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgSEQoJY29weV9mcm9tGAQgASgJEhAKCGlmX21hdGNoGAUgASgJInAKC1RyZWVUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSDgoGZGlnZXN0GAYgASgJIuUBChVGaWxlc1dyaXRlVHJlZVJlcXVlc3QSLAoGaGVhZGVyGAEgASgLMhwuZmFpcmxlYWQudjEuV3JpdGVUcmVlSGVhZGVyEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSLgoMZmlsZV90cmFpbGVyGAMgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgFIAEoDEIEsLsYASKvAQoPV3JpdGVUcmVlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEg4KBnN0cmljdBgEIAEoCBIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCmtlZXBfZXF1YWwYByABKAgipwEKFkZpbGVzV3JpdGVUcmVlUmVzcG9uc2USKAoGc3RvcmVkGAEgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhEKCXVuY2hhbmdlZBgEIAEoBCJeChRGaWxlc01hbmlmZXN0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIUCgxrbm93bl9kaWdlc3QYAyABKAkSDwoHc2hhbGxvdxgEIAEoCCL5AQoVRmlsZXNNYW5pZmVzdFJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIOCgZkaWdlc3QYAiABKAkSEQoJdW5jaGFuZ2VkGAMgASgIEiMKB2VudHJpZXMYBCADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgFIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRItCgd0cmFpbGVyGAYgASgLMhwuZmFpcmxlYWQudjEuTWFuaWZlc3RUcmFpbGVyEhcKD2ZvbGRlcl9pZGVudGl0eRgHIAEoCSKQAQoPTWFuaWZlc3RUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSFAoMaGFzaGVkX2ZpbGVzGAYgASgEEhQKDGhhc2hlZF9ieXRlcxgHIAEoBCJDChFGaWxlc1dhdGNoUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRINCgVzaW5jZRgDIAEoCSKPAgoSRmlsZXNXYXRjaFJlc3BvbnNlEikKBGtpbmQYASABKA4yGy5mYWlybGVhZC52MS5GaWxlc1dhdGNoS2luZBIOCgZjdXJzb3IYAiABKAkSDAoEcGF0aBgDIAEoCRIMCgRmcm9tGAQgASgJEiEKBWVudHJ5GAUgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIQoFZmF1bHQYBiABKAsyEi5mYWlybGVhZC52MS5GYXVsdBIPCgdmb2xkZXJzGAcgASgEEhcKD2NvdmVyZWRfZm9sZGVycxgIIAEoBBINCgV0b2tlbhgJIAEoCRIjCgZzb3VyY2UYCiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiNwoTRmlsZXNCYXJyaWVyUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDQoFdG9rZW4YAiABKAkiSQoURmlsZXNCYXJyaWVyUmVzcG9uc2USDgoGY3Vyc29yGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQqfgoJRW50cnlLaW5kEhoKFkVOVFJZX0tJTkRfVU5TUEVDSUZJRUQQABITCg9FTlRSWV9LSU5EX0ZJTEUQARIVChFFTlRSWV9LSU5EX0ZPTERFUhACEhMKD0VOVFJZX0tJTkRfTElOSxADEhQKEEVOVFJZX0tJTkRfT1RIRVIQBCqQAQoRV3JpdGVQcmVjb25kaXRpb24SIgoeV1JJVEVfUFJFQ09ORElUSU9OX1VOU1BFQ0lGSUVEEAASHQoZV1JJVEVfUFJFQ09ORElUSU9OX0FCU0VOVBABEhwKGFdSSVRFX1BSRUNPTkRJVElPTl9NQVRDSBACEhoKFldSSVRFX1BSRUNPTkRJVElPTl9BTlkQAyriAgoORmlsZXNXYXRjaEtpbmQSIAocRklMRVNfV0FUQ0hfS0lORF9VTlNQRUNJRklFRBAAEh4KGkZJTEVTX1dBVENIX0tJTkRfQVZBSUxBQkxFEAESIAocRklMRVNfV0FUQ0hfS0lORF9VTkFWQUlMQUJMRRACEhgKFEZJTEVTX1dBVENIX0tJTkRfR0FQEAMSHAoYRklMRVNfV0FUQ0hfS0lORF9DUkVBVEVEEAQSHAoYRklMRVNfV0FUQ0hfS0lORF9DSEFOR0VEEAUSHAoYRklMRVNfV0FUQ0hfS0lORF9SRU1PVkVEEAYSGgoWRklMRVNfV0FUQ0hfS0lORF9NT1ZFRBAHEh4KGkZJTEVTX1dBVENIX0tJTkRfUEVSTUlUVEVEEAgSHgoaRklMRVNfV0FUQ0hfS0lORF9XSVRIRFJBV04QCRIcChhGSUxFU19XQVRDSF9LSU5EX1NFVFRMRUQQCjKRCgoFRmlsZXMSYAoLTGlzdEV4cG9ydHMSJC5mYWlybGVhZC52MS5GaWxlc0xpc3RFeHBvcnRzUmVxdWVzdBolLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXNwb25zZSIEqLsYARJLCgRTdGF0Eh0uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzU3RhdFJlc3BvbnNlIgSouxgBEksKBExpc3QSHS5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVzcG9uc2UiBKi7GAESTQoEUmVhZBIdLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXNwb25zZSIEqLsYATABElAKBVdyaXRlEh4uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlcXVlc3QaHy5mYWlybGVhZC52MS5GaWxlc1dyaXRlUmVzcG9uc2UiBKi7GAMoARJRCgZSZW1vdmUSHy5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlcXVlc3QaIC5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlc3BvbnNlIgSouxgDEksKBE1vdmUSHS5mYWlybGVhZC52MS5GaWxlc01vdmVSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVzcG9uc2UiBKi7GAMSXQoKTWFrZUZvbGRlchIjLmZhaXJsZWFkLnYxLkZpbGVzTWFrZUZvbGRlclJlcXVlc3QaJC5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXNwb25zZSIEqLsYAxJZCghSZWFkVHJlZRIhLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNSZWFkVHJlZVJlc3BvbnNlIgSouxgBMAESXAoJV3JpdGVUcmVlEiIuZmFpcmxlYWQudjEuRmlsZXNXcml0ZVRyZWVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuRmlsZXNXcml0ZVRyZWVSZXNwb25zZSIEqLsYAygBElkKCE1hbmlmZXN0EiEuZmFpcmxlYWQudjEuRmlsZXNNYW5pZmVzdFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc01hbmlmZXN0UmVzcG9uc2UiBKi7GAEwARJXCghGaW5kUGFydBIhLmZhaXJsZWFkLnYxLkZpbGVzRmluZFBhcnRSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNGaW5kUGFydFJlc3BvbnNlIgSouxgBElcKCERyb3BQYXJ0EiEuZmFpcmxlYWQudjEuRmlsZXNEcm9wUGFydFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc0Ryb3BQYXJ0UmVzcG9uc2UiBKi7GAESUAoFV2F0Y2gSHi5mYWlybGVhZC52MS5GaWxlc1dhdGNoUmVxdWVzdBofLmZhaXJsZWFkLnYxLkZpbGVzV2F0Y2hSZXNwb25zZSIEqLsYATABElQKB0JhcnJpZXISIC5mYWlybGVhZC52MS5GaWxlc0JhcnJpZXJSZXF1ZXN0GiEuZmFpcmxlYWQudjEuRmlsZXNCYXJyaWVyUmVzcG9uc2UiBKi7GAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIi8KA1BpbhIWCg5jYW5vbmljYWxfcGF0aBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCSJ8ChVGaWxlc1ByZWZsaWdodFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSLQoJb3BlcmF0aW9uGAMgASgOMhouZmFpcmxlYWQudjEuRmlsZU9wZXJhdGlvbhITCgtjb3VudF9iZWxvdxgEIAEoCCKBAQoWRmlsZXNQcmVmbGlnaHRSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIQCghpZGVudGl0eRgDIAEoCRINCgViZWxvdxgEIAEoBCKIAQoGRXhwb3J0EhEKCXdvcmtzcGFjZRgBIAEoCRIQCgh3cml0YWJsZRgCIAEoCBITCgtjb250YWlubWVudBgDIAEoCRINCgVzdGF0ZRgEIAEoCRITCgtsZWFzZV9lcG9jaBgFIAEoBBIQCghzaW5jZV9tcxgGIAEoAxIOCgZyZWFzb24YByABKAkiGQoXRmlsZXNMaXN0RXhwb3J0c1JlcXVlc3QiQAoYRmlsZXNMaXN0RXhwb3J0c1Jlc3BvbnNlEiQKB2V4cG9ydHMYASADKAsyEy5mYWlybGVhZC52MS5FeHBvcnQiUgoQRmlsZXNTdGF0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iWwoRRmlsZXNTdGF0UmVzcG9uc2USIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UihAEKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEg0KBWxpbWl0GAQgASgNEg4KBmN1cnNvchgFIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4inwEKEUZpbGVzTGlzdFJlc3BvbnNlEiMKB2VudHJpZXMYASADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgCIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRITCgtuZXh0X2N1cnNvchgDIAEoCRIjCgZzb3VyY2UYBCABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UisQEKEEZpbGVzUmVhZFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDgoGb2Zmc2V0GAMgASgEEg4KBmxlbmd0aBgEIAEoBBIQCghpZl9tYXRjaBgFIAEoCRIUCgxyZXN1bWVfYnl0ZXMYBiABKAQSFQoNcmVzdW1lX2RpZ2VzdBgHIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iigEKEUZpbGVzUmVhZFJlc3BvbnNlEikKBmhlYWRlchgBIAEoCzIXLmZhaXJsZWFkLnYxLkZpbGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAQgYKBHBhcnQiawoKRmlsZUhlYWRlchIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIVCg1yZXN1bWVkX2J5dGVzGAMgASgEIjEKC0ZpbGVUcmFpbGVyEhIKCnNpemVfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJIosBChFGaWxlc1dyaXRlUmVxdWVzdBIqCgZoZWFkZXIYASABKAsyGC5mYWlybGVhZC52MS5Xcml0ZUhlYWRlckgAEisKB3RyYWlsZXIYAiABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlckgAEhUKBWNodW5rGAMgASgMQgSwuxgBSABCBgoEcGFydCK+AgoLV3JpdGVIZWFkZXISEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSNAoMcHJlY29uZGl0aW9uGAMgASgOMh4uZmFpcmxlYWQudjEuV3JpdGVQcmVjb25kaXRpb24SEAoIaWZfbWF0Y2gYBCABKAkSDAoEbW9kZRgFIAEoDRITCgttb2RpZmllZF9ucxgGIAEoAxISCgpzaXplX2J5dGVzGAcgASgEEh4KFnJlZnVzZV9taXNzaW5nX3BhcmVudHMYCCABKAgSEQoJb3JfYWJzZW50GAkgASgIEhAKCHBhcnRfa2V5GAogASgJEhQKDHJlc3VtZV9ieXRlcxgLIAEoBBIVCg1yZXN1bWVfZGlnZXN0GAwgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiKKAQoSRmlsZXNXcml0ZVJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhMKC3B1YmxpY2F0aW9uGAMgASgJEhcKD3JlcGxhY2VkX2RpZ2VzdBgEIAEoCSJJChRGaWxlc0ZpbmRQYXJ0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIQCghwYXJ0X2tleRgDIAEoCSJgChVGaWxlc0ZpbmRQYXJ0UmVzcG9uc2USEgoKaGVsZF9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkSIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkkKFEZpbGVzRHJvcFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJIjwKFUZpbGVzRHJvcFBhcnRSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UieQoSRmlsZXNSZW1vdmVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhEKCXJlY3Vyc2l2ZRgDIAEoCBIQCghpZl9tYXRjaBgEIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iSwoTRmlsZXNSZW1vdmVSZXNwb25zZRIPCgdyZW1vdmVkGAEgASgEEiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKFAQoQRmlsZXNNb3ZlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEZnJvbRgCIAEoCRIKCgJ0bxgDIAEoCRIiCghmcm9tX3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhIgCgZ0b19waW4YFSABKAsyEC5mYWlybGVhZC52MS5QaW4iOAoRRmlsZXNNb3ZlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImkKFkZpbGVzTWFrZUZvbGRlclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDwoHcGFyZW50cxgDIAEoCBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iYQoXRmlsZXNNYWtlRm9sZGVyUmVzcG9uc2USIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UihQEKFEZpbGVzUmVhZFRyZWVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBnN0cmljdBgDIAEoCBIPCgdleGNsdWRlGAQgAygJEgwKBG9ubHkYBSADKAkSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJ7CglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgSEQoJY29weV9mcm9tGAQgASgJEhAKCGlmX21hdGNoGAUgASgJInAKC1RyZWVUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSDgoGZGlnZXN0GAYgASgJIuUBChVGaWxlc1dyaXRlVHJlZVJlcXVlc3QSLAoGaGVhZGVyGAEgASgLMhwuZmFpcmxlYWQudjEuV3JpdGVUcmVlSGVhZGVyEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSLgoMZmlsZV90cmFpbGVyGAMgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgFIAEoDEIEsLsYASLOAQoPV3JpdGVUcmVlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEg4KBnN0cmljdBgEIAEoCBIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCmtlZXBfZXF1YWwYByABKAgSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluIqcBChZGaWxlc1dyaXRlVHJlZVJlc3BvbnNlEigKBnN0b3JlZBgBIAEoCzIYLmZhaXJsZWFkLnYxLlRyZWVUcmFpbGVyEisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEiMKBnNvdXJjZRgDIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIRCgl1bmNoYW5nZWQYBCABKAQifQoURmlsZXNNYW5pZmVzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSFAoMa25vd25fZGlnZXN0GAMgASgJEg8KB3NoYWxsb3cYBCABKAgSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluIvkBChVGaWxlc01hbmlmZXN0UmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEg4KBmRpZ2VzdBgCIAEoCRIRCgl1bmNoYW5nZWQYAyABKAgSIwoHZW50cmllcxgEIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAUgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEi0KB3RyYWlsZXIYBiABKAsyHC5mYWlybGVhZC52MS5NYW5pZmVzdFRyYWlsZXISFwoPZm9sZGVyX2lkZW50aXR5GAcgASgJIpABCg9NYW5pZmVzdFRyYWlsZXISDQoFZmlsZXMYASABKAQSDwoHZm9sZGVycxgCIAEoBBINCgVsaW5rcxgDIAEoBBISCgpzaXplX2J5dGVzGAQgASgEEg4KBmZhaWxlZBgFIAEoBBIUCgxoYXNoZWRfZmlsZXMYBiABKAQSFAoMaGFzaGVkX2J5dGVzGAcgASgEImIKEUZpbGVzV2F0Y2hSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg0KBXNpbmNlGAMgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiKPAgoSRmlsZXNXYXRjaFJlc3BvbnNlEikKBGtpbmQYASABKA4yGy5mYWlybGVhZC52MS5GaWxlc1dhdGNoS2luZBIOCgZjdXJzb3IYAiABKAkSDAoEcGF0aBgDIAEoCRIMCgRmcm9tGAQgASgJEiEKBWVudHJ5GAUgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIQoFZmF1bHQYBiABKAsyEi5mYWlybGVhZC52MS5GYXVsdBIPCgdmb2xkZXJzGAcgASgEEhcKD2NvdmVyZWRfZm9sZGVycxgIIAEoBBINCgV0b2tlbhgJIAEoCRIjCgZzb3VyY2UYCiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiNwoTRmlsZXNCYXJyaWVyUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDQoFdG9rZW4YAiABKAkiSQoURmlsZXNCYXJyaWVyUmVzcG9uc2USDgoGY3Vyc29yGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQqfgoJRW50cnlLaW5kEhoKFkVOVFJZX0tJTkRfVU5TUEVDSUZJRUQQABITCg9FTlRSWV9LSU5EX0ZJTEUQARIVChFFTlRSWV9LSU5EX0ZPTERFUhACEhMKD0VOVFJZX0tJTkRfTElOSxADEhQKEEVOVFJZX0tJTkRfT1RIRVIQBCq2AQoNRmlsZU9wZXJhdGlvbhIeChpGSUxFX09QRVJBVElPTl9VTlNQRUNJRklFRBAAEhcKE0ZJTEVfT1BFUkFUSU9OX1JFQUQQARIYChRGSUxFX09QRVJBVElPTl9XUklURRACEhkKFUZJTEVfT1BFUkFUSU9OX1JFTU9WRRADEhcKE0ZJTEVfT1BFUkFUSU9OX01PVkUQBBIeChpGSUxFX09QRVJBVElPTl9NQUtFX0ZPTERFUhAFKpABChFXcml0ZVByZWNvbmRpdGlvbhIiCh5XUklURV9QUkVDT05ESVRJT05fVU5TUEVDSUZJRUQQABIdChlXUklURV9QUkVDT05ESVRJT05fQUJTRU5UEAESHAoYV1JJVEVfUFJFQ09ORElUSU9OX01BVENIEAISGgoWV1JJVEVfUFJFQ09ORElUSU9OX0FOWRADKuICCg5GaWxlc1dhdGNoS2luZBIgChxGSUxFU19XQVRDSF9LSU5EX1VOU1BFQ0lGSUVEEAASHgoaRklMRVNfV0FUQ0hfS0lORF9BVkFJTEFCTEUQARIgChxGSUxFU19XQVRDSF9LSU5EX1VOQVZBSUxBQkxFEAISGAoURklMRVNfV0FUQ0hfS0lORF9HQVAQAxIcChhGSUxFU19XQVRDSF9LSU5EX0NSRUFURUQQBBIcChhGSUxFU19XQVRDSF9LSU5EX0NIQU5HRUQQBRIcChhGSUxFU19XQVRDSF9LSU5EX1JFTU9WRUQQBhIaChZGSUxFU19XQVRDSF9LSU5EX01PVkVEEAcSHgoaRklMRVNfV0FUQ0hfS0lORF9QRVJNSVRURUQQCBIeChpGSUxFU19XQVRDSF9LSU5EX1dJVEhEUkFXThAJEhwKGEZJTEVTX1dBVENIX0tJTkRfU0VUVExFRBAKMu0KCgVGaWxlcxJgCgtMaXN0RXhwb3J0cxIkLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXF1ZXN0GiUuZmFpcmxlYWQudjEuRmlsZXNMaXN0RXhwb3J0c1Jlc3BvbnNlIgSouxgBEksKBFN0YXQSHS5mYWlybGVhZC52MS5GaWxlc1N0YXRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVzcG9uc2UiBKi7GAESSwoETGlzdBIdLmZhaXJsZWFkLnYxLkZpbGVzTGlzdFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXNwb25zZSIEqLsYARJaCglQcmVmbGlnaHQSIi5mYWlybGVhZC52MS5GaWxlc1ByZWZsaWdodFJlcXVlc3QaIy5mYWlybGVhZC52MS5GaWxlc1ByZWZsaWdodFJlc3BvbnNlIgSouxgBEk0KBFJlYWQSHS5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNSZWFkUmVzcG9uc2UiBKi7GAEwARJQCgVXcml0ZRIeLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVSZXF1ZXN0Gh8uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlc3BvbnNlIgSouxgDKAESUQoGUmVtb3ZlEh8uZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXF1ZXN0GiAuZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXNwb25zZSIEqLsYAxJLCgRNb3ZlEh0uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzTW92ZVJlc3BvbnNlIgSouxgDEl0KCk1ha2VGb2xkZXISIy5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXF1ZXN0GiQuZmFpcmxlYWQudjEuRmlsZXNNYWtlRm9sZGVyUmVzcG9uc2UiBKi7GAMSWQoIUmVhZFRyZWUSIS5mYWlybGVhZC52MS5GaWxlc1JlYWRUcmVlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXNwb25zZSIEqLsYATABElwKCVdyaXRlVHJlZRIiLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVzcG9uc2UiBKi7GAMoARJZCghNYW5pZmVzdBIhLmZhaXJsZWFkLnYxLkZpbGVzTWFuaWZlc3RSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNNYW5pZmVzdFJlc3BvbnNlIgSouxgBMAESVwoIRmluZFBhcnQSIS5mYWlybGVhZC52MS5GaWxlc0ZpbmRQYXJ0UmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzRmluZFBhcnRSZXNwb25zZSIEqLsYARJXCghEcm9wUGFydBIhLmZhaXJsZWFkLnYxLkZpbGVzRHJvcFBhcnRSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNEcm9wUGFydFJlc3BvbnNlIgSouxgBElAKBVdhdGNoEh4uZmFpcmxlYWQudjEuRmlsZXNXYXRjaFJlcXVlc3QaHy5mYWlybGVhZC52MS5GaWxlc1dhdGNoUmVzcG9uc2UiBKi7GAEwARJUCgdCYXJyaWVyEiAuZmFpcmxlYWQudjEuRmlsZXNCYXJyaWVyUmVxdWVzdBohLmZhaXJsZWFkLnYxLkZpbGVzQmFycmllclJlc3BvbnNlIgSouxgBYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * An entry of a workspace.
@@ -152,6 +152,119 @@ export const SourceSchema: GenMessage<Source> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_files, 2);
 
 /**
+ * What was shown and allowed: the operation is done on exactly this, or fails with `PATH_CHANGED`. Set by the gateway for
+ * its node; what a client of the gateway writes here is not looked at.
+ *
+ * @generated from message fairlead.v1.Pin
+ */
+export type Pin = Message<"fairlead.v1.Pin"> & {
+  /**
+   * The canonical path.
+   *
+   * @generated from field: string canonical_path = 1;
+   */
+  canonicalPath: string;
+
+  /**
+   * What stood there, as `Preflight` named it.
+   *
+   * @generated from field: string identity = 2;
+   */
+  identity: string;
+};
+
+/**
+ * Describes the message fairlead.v1.Pin.
+ * Use `create(PinSchema)` to create a new message.
+ */
+export const PinSchema: GenMessage<Pin> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 3);
+
+/**
+ * Which operation on which path.
+ *
+ * @generated from message fairlead.v1.FilesPreflightRequest
+ */
+export type FilesPreflightRequest = Message<"fairlead.v1.FilesPreflightRequest"> & {
+  /**
+   * The workspace. (A gateway does not offer this method.)
+   *
+   * @generated from field: string workspace = 1;
+   */
+  workspace: string;
+
+  /**
+   * Relative to the root; empty for the root itself.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * What would be done.
+   *
+   * @generated from field: fairlead.v1.FileOperation operation = 3;
+   */
+  operation: FileOperation;
+
+  /**
+   * Also count what lies below a folder.
+   *
+   * @generated from field: bool count_below = 4;
+   */
+  countBelow: boolean;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesPreflightRequest.
+ * Use `create(FilesPreflightRequestSchema)` to create a new message.
+ */
+export const FilesPreflightRequestSchema: GenMessage<FilesPreflightRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 4);
+
+/**
+ * What stands there.
+ *
+ * @generated from message fairlead.v1.FilesPreflightResponse
+ */
+export type FilesPreflightResponse = Message<"fairlead.v1.FilesPreflightResponse"> & {
+  /**
+   * The entry; absent when nothing stands there.
+   *
+   * @generated from field: fairlead.v1.Entry entry = 1;
+   */
+  entry?: Entry | undefined;
+
+  /**
+   * Where it is.
+   *
+   * @generated from field: fairlead.v1.Source source = 2;
+   */
+  source?: Source | undefined;
+
+  /**
+   * Names what stands there, or the deepest folder on the way when nothing does.
+   *
+   * @generated from field: string identity = 3;
+   */
+  identity: string;
+
+  /**
+   * Entries below the folder, where they were to be counted.
+   *
+   * @generated from field: uint64 below = 4;
+   */
+  below: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesPreflightResponse.
+ * Use `create(FilesPreflightResponseSchema)` to create a new message.
+ */
+export const FilesPreflightResponseSchema: GenMessage<FilesPreflightResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 5);
+
+/**
  * One export.
  *
  * @generated from message fairlead.v1.Export
@@ -212,7 +325,7 @@ export type Export = Message<"fairlead.v1.Export"> & {
  * Use `create(ExportSchema)` to create a new message.
  */
 export const ExportSchema: GenMessage<Export> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 3);
+  messageDesc(file_fairlead_v1_files, 6);
 
 /**
  * Asks for the exports.
@@ -227,7 +340,7 @@ export type FilesListExportsRequest = Message<"fairlead.v1.FilesListExportsReque
  * Use `create(FilesListExportsRequestSchema)` to create a new message.
  */
 export const FilesListExportsRequestSchema: GenMessage<FilesListExportsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 4);
+  messageDesc(file_fairlead_v1_files, 7);
 
 /**
  * The exports.
@@ -248,7 +361,7 @@ export type FilesListExportsResponse = Message<"fairlead.v1.FilesListExportsResp
  * Use `create(FilesListExportsResponseSchema)` to create a new message.
  */
 export const FilesListExportsResponseSchema: GenMessage<FilesListExportsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 5);
+  messageDesc(file_fairlead_v1_files, 8);
 
 /**
  * Which entry.
@@ -269,6 +382,13 @@ export type FilesStatRequest = Message<"fairlead.v1.FilesStatRequest"> & {
    * @generated from field: string path = 2;
    */
   path: string;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -276,7 +396,7 @@ export type FilesStatRequest = Message<"fairlead.v1.FilesStatRequest"> & {
  * Use `create(FilesStatRequestSchema)` to create a new message.
  */
 export const FilesStatRequestSchema: GenMessage<FilesStatRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 6);
+  messageDesc(file_fairlead_v1_files, 9);
 
 /**
  * The entry.
@@ -304,7 +424,7 @@ export type FilesStatResponse = Message<"fairlead.v1.FilesStatResponse"> & {
  * Use `create(FilesStatResponseSchema)` to create a new message.
  */
 export const FilesStatResponseSchema: GenMessage<FilesStatResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 7);
+  messageDesc(file_fairlead_v1_files, 10);
 
 /**
  * Which folder.
@@ -346,6 +466,13 @@ export type FilesListRequest = Message<"fairlead.v1.FilesListRequest"> & {
    * @generated from field: string cursor = 5;
    */
   cursor: string;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -353,7 +480,7 @@ export type FilesListRequest = Message<"fairlead.v1.FilesListRequest"> & {
  * Use `create(FilesListRequestSchema)` to create a new message.
  */
 export const FilesListRequestSchema: GenMessage<FilesListRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 8);
+  messageDesc(file_fairlead_v1_files, 11);
 
 /**
  * A page of entries.
@@ -395,7 +522,7 @@ export type FilesListResponse = Message<"fairlead.v1.FilesListResponse"> & {
  * Use `create(FilesListResponseSchema)` to create a new message.
  */
 export const FilesListResponseSchema: GenMessage<FilesListResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 9);
+  messageDesc(file_fairlead_v1_files, 12);
 
 /**
  * Which bytes.
@@ -451,6 +578,13 @@ export type FilesReadRequest = Message<"fairlead.v1.FilesReadRequest"> & {
    * @generated from field: string resume_digest = 7;
    */
   resumeDigest: string;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -458,7 +592,7 @@ export type FilesReadRequest = Message<"fairlead.v1.FilesReadRequest"> & {
  * Use `create(FilesReadRequestSchema)` to create a new message.
  */
 export const FilesReadRequestSchema: GenMessage<FilesReadRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 10);
+  messageDesc(file_fairlead_v1_files, 13);
 
 /**
  * A part of a file.
@@ -503,7 +637,7 @@ export type FilesReadResponse = Message<"fairlead.v1.FilesReadResponse"> & {
  * Use `create(FilesReadResponseSchema)` to create a new message.
  */
 export const FilesReadResponseSchema: GenMessage<FilesReadResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 11);
+  messageDesc(file_fairlead_v1_files, 14);
 
 /**
  * What is about to come.
@@ -538,7 +672,7 @@ export type FileHeader = Message<"fairlead.v1.FileHeader"> & {
  * Use `create(FileHeaderSchema)` to create a new message.
  */
 export const FileHeaderSchema: GenMessage<FileHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 12);
+  messageDesc(file_fairlead_v1_files, 15);
 
 /**
  * What came.
@@ -566,7 +700,7 @@ export type FileTrailer = Message<"fairlead.v1.FileTrailer"> & {
  * Use `create(FileTrailerSchema)` to create a new message.
  */
 export const FileTrailerSchema: GenMessage<FileTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 13);
+  messageDesc(file_fairlead_v1_files, 16);
 
 /**
  * A part of a file to be written.
@@ -611,7 +745,7 @@ export type FilesWriteRequest = Message<"fairlead.v1.FilesWriteRequest"> & {
  * Use `create(FilesWriteRequestSchema)` to create a new message.
  */
 export const FilesWriteRequestSchema: GenMessage<FilesWriteRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 14);
+  messageDesc(file_fairlead_v1_files, 17);
 
 /**
  * What is to be written.
@@ -702,6 +836,13 @@ export type WriteHeader = Message<"fairlead.v1.WriteHeader"> & {
    * @generated from field: string resume_digest = 12;
    */
   resumeDigest: string;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -709,7 +850,7 @@ export type WriteHeader = Message<"fairlead.v1.WriteHeader"> & {
  * Use `create(WriteHeaderSchema)` to create a new message.
  */
 export const WriteHeaderSchema: GenMessage<WriteHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 15);
+  messageDesc(file_fairlead_v1_files, 18);
 
 /**
  * What was written.
@@ -751,7 +892,7 @@ export type FilesWriteResponse = Message<"fairlead.v1.FilesWriteResponse"> & {
  * Use `create(FilesWriteResponseSchema)` to create a new message.
  */
 export const FilesWriteResponseSchema: GenMessage<FilesWriteResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 16);
+  messageDesc(file_fairlead_v1_files, 19);
 
 /**
  * Which part.
@@ -786,7 +927,7 @@ export type FilesFindPartRequest = Message<"fairlead.v1.FilesFindPartRequest"> &
  * Use `create(FilesFindPartRequestSchema)` to create a new message.
  */
 export const FilesFindPartRequestSchema: GenMessage<FilesFindPartRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 17);
+  messageDesc(file_fairlead_v1_files, 20);
 
 /**
  * What is kept of it.
@@ -821,7 +962,7 @@ export type FilesFindPartResponse = Message<"fairlead.v1.FilesFindPartResponse">
  * Use `create(FilesFindPartResponseSchema)` to create a new message.
  */
 export const FilesFindPartResponseSchema: GenMessage<FilesFindPartResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 18);
+  messageDesc(file_fairlead_v1_files, 21);
 
 /**
  * Which part.
@@ -856,7 +997,7 @@ export type FilesDropPartRequest = Message<"fairlead.v1.FilesDropPartRequest"> &
  * Use `create(FilesDropPartRequestSchema)` to create a new message.
  */
 export const FilesDropPartRequestSchema: GenMessage<FilesDropPartRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 19);
+  messageDesc(file_fairlead_v1_files, 22);
 
 /**
  * It is not there any more.
@@ -877,7 +1018,7 @@ export type FilesDropPartResponse = Message<"fairlead.v1.FilesDropPartResponse">
  * Use `create(FilesDropPartResponseSchema)` to create a new message.
  */
 export const FilesDropPartResponseSchema: GenMessage<FilesDropPartResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 20);
+  messageDesc(file_fairlead_v1_files, 23);
 
 /**
  * What to remove.
@@ -912,6 +1053,13 @@ export type FilesRemoveRequest = Message<"fairlead.v1.FilesRemoveRequest"> & {
    * @generated from field: string if_match = 4;
    */
   ifMatch: string;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -919,7 +1067,7 @@ export type FilesRemoveRequest = Message<"fairlead.v1.FilesRemoveRequest"> & {
  * Use `create(FilesRemoveRequestSchema)` to create a new message.
  */
 export const FilesRemoveRequestSchema: GenMessage<FilesRemoveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 21);
+  messageDesc(file_fairlead_v1_files, 24);
 
 /**
  * What was removed.
@@ -947,7 +1095,7 @@ export type FilesRemoveResponse = Message<"fairlead.v1.FilesRemoveResponse"> & {
  * Use `create(FilesRemoveResponseSchema)` to create a new message.
  */
 export const FilesRemoveResponseSchema: GenMessage<FilesRemoveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 22);
+  messageDesc(file_fairlead_v1_files, 25);
 
 /**
  * What to rename.
@@ -975,6 +1123,20 @@ export type FilesMoveRequest = Message<"fairlead.v1.FilesMoveRequest"> & {
    * @generated from field: string to = 3;
    */
   to: string;
+
+  /**
+   * What is renamed; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin from_pin = 20;
+   */
+  fromPin?: Pin | undefined;
+
+  /**
+   * Where it goes; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin to_pin = 21;
+   */
+  toPin?: Pin | undefined;
 };
 
 /**
@@ -982,7 +1144,7 @@ export type FilesMoveRequest = Message<"fairlead.v1.FilesMoveRequest"> & {
  * Use `create(FilesMoveRequestSchema)` to create a new message.
  */
 export const FilesMoveRequestSchema: GenMessage<FilesMoveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 23);
+  messageDesc(file_fairlead_v1_files, 26);
 
 /**
  * It was renamed.
@@ -1003,7 +1165,7 @@ export type FilesMoveResponse = Message<"fairlead.v1.FilesMoveResponse"> & {
  * Use `create(FilesMoveResponseSchema)` to create a new message.
  */
 export const FilesMoveResponseSchema: GenMessage<FilesMoveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 24);
+  messageDesc(file_fairlead_v1_files, 27);
 
 /**
  * Which folder to make.
@@ -1031,6 +1193,13 @@ export type FilesMakeFolderRequest = Message<"fairlead.v1.FilesMakeFolderRequest
    * @generated from field: bool parents = 3;
    */
   parents: boolean;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -1038,7 +1207,7 @@ export type FilesMakeFolderRequest = Message<"fairlead.v1.FilesMakeFolderRequest
  * Use `create(FilesMakeFolderRequestSchema)` to create a new message.
  */
 export const FilesMakeFolderRequestSchema: GenMessage<FilesMakeFolderRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 25);
+  messageDesc(file_fairlead_v1_files, 28);
 
 /**
  * It was made.
@@ -1066,7 +1235,7 @@ export type FilesMakeFolderResponse = Message<"fairlead.v1.FilesMakeFolderRespon
  * Use `create(FilesMakeFolderResponseSchema)` to create a new message.
  */
 export const FilesMakeFolderResponseSchema: GenMessage<FilesMakeFolderResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 26);
+  messageDesc(file_fairlead_v1_files, 29);
 
 /**
  * Which tree.
@@ -1108,6 +1277,13 @@ export type FilesReadTreeRequest = Message<"fairlead.v1.FilesReadTreeRequest"> &
    * @generated from field: repeated string only = 5;
    */
   only: string[];
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -1115,7 +1291,7 @@ export type FilesReadTreeRequest = Message<"fairlead.v1.FilesReadTreeRequest"> &
  * Use `create(FilesReadTreeRequestSchema)` to create a new message.
  */
 export const FilesReadTreeRequestSchema: GenMessage<FilesReadTreeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 27);
+  messageDesc(file_fairlead_v1_files, 30);
 
 /**
  * A part of a tree. A file's content follows its entry: all of it in one pack, or as chunks until its trailer.
@@ -1171,7 +1347,7 @@ export type FilesReadTreeResponse = Message<"fairlead.v1.FilesReadTreeResponse">
  * Use `create(FilesReadTreeResponseSchema)` to create a new message.
  */
 export const FilesReadTreeResponseSchema: GenMessage<FilesReadTreeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 28);
+  messageDesc(file_fairlead_v1_files, 31);
 
 /**
  * An entry of a tree.
@@ -1221,7 +1397,7 @@ export type TreeEntry = Message<"fairlead.v1.TreeEntry"> & {
  * Use `create(TreeEntrySchema)` to create a new message.
  */
 export const TreeEntrySchema: GenMessage<TreeEntry> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 29);
+  messageDesc(file_fairlead_v1_files, 32);
 
 /**
  * What a whole tree was.
@@ -1277,7 +1453,7 @@ export type TreeTrailer = Message<"fairlead.v1.TreeTrailer"> & {
  * Use `create(TreeTrailerSchema)` to create a new message.
  */
 export const TreeTrailerSchema: GenMessage<TreeTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 30);
+  messageDesc(file_fairlead_v1_files, 33);
 
 /**
  * A part of a tree to be stored, of the same form as in `ReadTree`.
@@ -1326,7 +1502,7 @@ export type FilesWriteTreeRequest = Message<"fairlead.v1.FilesWriteTreeRequest">
  * Use `create(FilesWriteTreeRequestSchema)` to create a new message.
  */
 export const FilesWriteTreeRequestSchema: GenMessage<FilesWriteTreeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 31);
+  messageDesc(file_fairlead_v1_files, 34);
 
 /**
  * Where a tree is stored.
@@ -1382,6 +1558,13 @@ export type WriteTreeHeader = Message<"fairlead.v1.WriteTreeHeader"> & {
    * @generated from field: bool keep_equal = 7;
    */
   keepEqual: boolean;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -1389,7 +1572,7 @@ export type WriteTreeHeader = Message<"fairlead.v1.WriteTreeHeader"> & {
  * Use `create(WriteTreeHeaderSchema)` to create a new message.
  */
 export const WriteTreeHeaderSchema: GenMessage<WriteTreeHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 32);
+  messageDesc(file_fairlead_v1_files, 35);
 
 /**
  * How storing a tree went.
@@ -1431,7 +1614,7 @@ export type FilesWriteTreeResponse = Message<"fairlead.v1.FilesWriteTreeResponse
  * Use `create(FilesWriteTreeResponseSchema)` to create a new message.
  */
 export const FilesWriteTreeResponseSchema: GenMessage<FilesWriteTreeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 33);
+  messageDesc(file_fairlead_v1_files, 36);
 
 /**
  * Which folder.
@@ -1466,6 +1649,13 @@ export type FilesManifestRequest = Message<"fairlead.v1.FilesManifestRequest"> &
    * @generated from field: bool shallow = 4;
    */
   shallow: boolean;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -1473,7 +1663,7 @@ export type FilesManifestRequest = Message<"fairlead.v1.FilesManifestRequest"> &
  * Use `create(FilesManifestRequestSchema)` to create a new message.
  */
 export const FilesManifestRequestSchema: GenMessage<FilesManifestRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 34);
+  messageDesc(file_fairlead_v1_files, 37);
 
 /**
  * A part of a manifest.
@@ -1538,7 +1728,7 @@ export type FilesManifestResponse = Message<"fairlead.v1.FilesManifestResponse">
  * Use `create(FilesManifestResponseSchema)` to create a new message.
  */
 export const FilesManifestResponseSchema: GenMessage<FilesManifestResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 35);
+  messageDesc(file_fairlead_v1_files, 38);
 
 /**
  * What a whole manifest was. Without it the manifest was cut off.
@@ -1601,7 +1791,7 @@ export type ManifestTrailer = Message<"fairlead.v1.ManifestTrailer"> & {
  * Use `create(ManifestTrailerSchema)` to create a new message.
  */
 export const ManifestTrailerSchema: GenMessage<ManifestTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 36);
+  messageDesc(file_fairlead_v1_files, 39);
 
 /**
  * What to watch.
@@ -1629,6 +1819,13 @@ export type FilesWatchRequest = Message<"fairlead.v1.FilesWatchRequest"> & {
    * @generated from field: string since = 3;
    */
   since: string;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
 };
 
 /**
@@ -1636,7 +1833,7 @@ export type FilesWatchRequest = Message<"fairlead.v1.FilesWatchRequest"> & {
  * Use `create(FilesWatchRequestSchema)` to create a new message.
  */
 export const FilesWatchRequestSchema: GenMessage<FilesWatchRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 37);
+  messageDesc(file_fairlead_v1_files, 40);
 
 /**
  * One event of a watch.
@@ -1720,7 +1917,7 @@ export type FilesWatchResponse = Message<"fairlead.v1.FilesWatchResponse"> & {
  * Use `create(FilesWatchResponseSchema)` to create a new message.
  */
 export const FilesWatchResponseSchema: GenMessage<FilesWatchResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 38);
+  messageDesc(file_fairlead_v1_files, 41);
 
 /**
  * Which watch to settle.
@@ -1748,7 +1945,7 @@ export type FilesBarrierRequest = Message<"fairlead.v1.FilesBarrierRequest"> & {
  * Use `create(FilesBarrierRequestSchema)` to create a new message.
  */
 export const FilesBarrierRequestSchema: GenMessage<FilesBarrierRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 39);
+  messageDesc(file_fairlead_v1_files, 42);
 
 /**
  * The barrier was set, or could not be.
@@ -1776,7 +1973,7 @@ export type FilesBarrierResponse = Message<"fairlead.v1.FilesBarrierResponse"> &
  * Use `create(FilesBarrierResponseSchema)` to create a new message.
  */
 export const FilesBarrierResponseSchema: GenMessage<FilesBarrierResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 40);
+  messageDesc(file_fairlead_v1_files, 43);
 
 /**
  * What an entry is.
@@ -1834,6 +2031,68 @@ export const EntryKindSchema: GenEnum<EntryKind> = /*@__PURE__*/
   enumDesc(file_fairlead_v1_files, 0);
 
 /**
+ * What would be done to a path.
+ *
+ * @generated from enum fairlead.v1.FileOperation
+ */
+export const FileOperation = {
+  /**
+   * Not said: refused.
+   *
+   * @generated from enum value: FILE_OPERATION_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Look at it, list it or read it.
+   *
+   * @generated from enum value: FILE_OPERATION_READ = 1;
+   */
+  READ: 1,
+
+  /**
+   * Write it.
+   *
+   * @generated from enum value: FILE_OPERATION_WRITE = 2;
+   */
+  WRITE: 2,
+
+  /**
+   * Remove it.
+   *
+   * @generated from enum value: FILE_OPERATION_REMOVE = 3;
+   */
+  REMOVE: 3,
+
+  /**
+   * Rename it, or rename something to it.
+   *
+   * @generated from enum value: FILE_OPERATION_MOVE = 4;
+   */
+  MOVE: 4,
+
+  /**
+   * Make it a folder.
+   *
+   * @generated from enum value: FILE_OPERATION_MAKE_FOLDER = 5;
+   */
+  MAKE_FOLDER: 5,
+} as const;
+
+/**
+ * What would be done to a path.
+ *
+ * @generated from enum fairlead.v1.FileOperation
+ */
+export type FileOperation = (typeof FileOperation)[keyof typeof FileOperation] | UnknownEnum;
+
+/**
+ * Describes the enum fairlead.v1.FileOperation.
+ */
+export const FileOperationSchema: GenEnum<FileOperation> = /*@__PURE__*/
+  enumDesc(file_fairlead_v1_files, 1);
+
+/**
  * What must hold for a write.
  *
  * @generated from enum fairlead.v1.WritePrecondition
@@ -1879,7 +2138,7 @@ export type WritePrecondition = (typeof WritePrecondition)[keyof typeof WritePre
  * Describes the enum fairlead.v1.WritePrecondition.
  */
 export const WritePreconditionSchema: GenEnum<WritePrecondition> = /*@__PURE__*/
-  enumDesc(file_fairlead_v1_files, 1);
+  enumDesc(file_fairlead_v1_files, 2);
 
 /**
  * What an event of a watch says.
@@ -1976,7 +2235,7 @@ export type FilesWatchKind = (typeof FilesWatchKind)[keyof typeof FilesWatchKind
  * Describes the enum fairlead.v1.FilesWatchKind.
  */
 export const FilesWatchKindSchema: GenEnum<FilesWatchKind> = /*@__PURE__*/
-  enumDesc(file_fairlead_v1_files, 2);
+  enumDesc(file_fairlead_v1_files, 3);
 
 /**
  * Operations on one workspace.
@@ -2013,6 +2272,16 @@ export const Files: GenService<{
     methodKind: "unary";
     input: typeof FilesListRequestSchema;
     output: typeof FilesListResponseSchema;
+  },
+  /**
+   * What an operation on a path would act on, and nothing else: for asking a person before it is done.
+   *
+   * @generated from rpc fairlead.v1.Files.Preflight
+   */
+  preflight: {
+    methodKind: "unary";
+    input: typeof FilesPreflightRequestSchema;
+    output: typeof FilesPreflightResponseSchema;
   },
   /**
    * A file's bytes: first the header, then chunks, last the trailer with size and digest of what was sent.

@@ -1,0 +1,177 @@
+import type { JsonValue } from "../../shared/fault/fault.ts";
+import { Fault } from "../../shared/fault/fault.ts";
+import {
+  EntryKind,
+  FileOperation,
+  type FilesPreflightResponse,
+} from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { FileActor, FilePeople, FileQuestion, FileVerb, FileVerdict } from "./file-question.ts";
+import { toDenial } from "./file-question.ts";
+import { callOptions, type Target, toSource } from "./target.ts";
+
+/** What the node is told to act on, and nothing else. */
+export interface AdmittedPin {
+  readonly canonicalPath: string;
+  readonly identity: string;
+}
+
+/** By what an operation may go on. */
+export interface Admission {
+  readonly rule: string;
+  readonly grantId: string | undefined;
+  readonly approvalId: string | undefined;
+  /** For each target, where a person or a grant allowed exactly one thing. */
+  readonly pins: readonly (AdmittedPin | undefined)[];
+  /** What each target leads to, where that was looked at. */
+  readonly canonicalPaths: readonly (string | undefined)[];
+}
+
+/** What is to be admitted. */
+export interface AdmissionRequest {
+  /** One, or for a move where from and where to. */
+  readonly targets: readonly Target[];
+  readonly actor: FileActor;
+  /** What else an answer covers, as it is shown. */
+  readonly terms: { readonly [name: string]: JsonValue };
+  readonly noWait: boolean;
+  readonly people: FilePeople | undefined;
+}
+
+/**
+ * Whether an operation may go on, by policy, by a standing grant or by a person who is shown exactly what it acts on.
+ * Fails with `POLICY_DENIED`, and as approvals end.
+ */
+export async function admit(request: AdmissionRequest): Promise<Admission> {
+  const requested = await judgeAll(request.targets, (target) => target.path, "requested");
+  if (!requested.some(({ mayAsk }) => mayAsk === true)) return toAdmission(requested, {});
+  const seen = await Promise.all(request.targets.map(look));
+  const all = [...requested, ...(await judgeAll(request.targets, canonicalOf(seen), "canonical"))];
+  const pins = seen.map(({ canonicalPath, answer }) => ({ canonicalPath, identity: answer.identity }));
+  const canonicalPaths = seen.map(({ canonicalPath }) => canonicalPath);
+  const asking = all.find(({ decision }) => decision === "ask");
+  if (!asking) {
+    const isGranted = all.some(({ grantId }) => grantId !== undefined);
+    return toAdmission(all, { canonicalPaths, ...(isGranted ? { pins } : {}) });
+  }
+  const approvalId = await ask(request, { seen, rule: asking.rule });
+  // Who was asked took time: a rule that was made meanwhile holds.
+  await judgeAll(request.targets, (target) => target.path, "requested");
+  await judgeAll(request.targets, canonicalOf(seen), "canonical");
+  return { rule: asking.rule, grantId: undefined, approvalId, pins, canonicalPaths };
+}
+
+interface Seen {
+  readonly target: Target;
+  readonly canonicalPath: string;
+  readonly answer: FilesPreflightResponse;
+}
+
+const canonicalOf =
+  (seen: readonly Seen[]) =>
+  (_: Target, index: number): string =>
+    seen[index]?.canonicalPath ?? "";
+
+/** The verdicts on all targets; fails with the first denial. */
+async function judgeAll(
+  targets: readonly Target[],
+  pathOf: (target: Target, index: number) => string,
+  stage: FileQuestion["stage"],
+): Promise<readonly FileVerdict[]> {
+  const verdicts: FileVerdict[] = [];
+  for (const [index, target] of targets.entries()) {
+    const { question, verdict } = await target.ask(pathOf(target, index), stage);
+    const denial = verdict.decision === "deny" ? toDenial(question, verdict) : undefined;
+    if (denial) throw denial;
+    verdicts.push(verdict);
+  }
+  return verdicts;
+}
+
+function toAdmission(
+  verdicts: readonly FileVerdict[],
+  more: Partial<Pick<Admission, "pins" | "canonicalPaths">>,
+): Admission {
+  const decisive = verdicts.find(({ grantId }) => grantId !== undefined) ?? verdicts[0];
+  return {
+    rule: decisive?.rule ?? "default",
+    grantId: decisive?.grantId,
+    approvalId: undefined,
+    pins: [],
+    canonicalPaths: [],
+    ...more,
+  };
+}
+
+const operations: Readonly<Record<FileVerb, FileOperation>> = {
+  list: FileOperation.READ,
+  read: FileOperation.READ,
+  write: FileOperation.WRITE,
+  remove: FileOperation.REMOVE,
+  move: FileOperation.MOVE,
+  mkdir: FileOperation.MAKE_FOLDER,
+};
+
+async function look(target: Target): Promise<Seen> {
+  const { kind, verb, path } = target;
+  const request = { path, operation: operations[verb], countBelow: kind.endsWith("_tree") };
+  const answer = await target.handle.files.preflight(request, callOptions(target.context));
+  return { target, canonicalPath: toSource(target, answer.source).canonicalPath, answer };
+}
+
+interface Asking {
+  readonly seen: readonly Seen[];
+  readonly rule: string;
+}
+
+async function ask(request: AdmissionRequest, { seen, rule }: Asking): Promise<string> {
+  const { actor, people, terms } = request;
+  const [first] = seen;
+  if (!first || !people) {
+    throw new Fault("APPROVAL_DENIED", "nobody can be asked here", { details: { reason: "no_route", rule } });
+  }
+  const { node, kind, handle, path, context } = first.target;
+  const shown = {
+    operation: kind,
+    agent: actor.agent,
+    ...(actor.sessionId === undefined ? {} : { session: actor.sessionId }),
+    ...(actor.tool === undefined ? {} : { tool: actor.tool }),
+    node: node.alias,
+    nodeId: node.id,
+    workspace: handle.workspace,
+    ...showTarget(first),
+    ...(seen[1] ? { to: showTarget(seen[1]) } : {}),
+    ...terms,
+  };
+  return await people.ask(
+    {
+      actor,
+      nodeId: node.id,
+      title: `${actor.agent}: ${kind.replace("_", " ")} ${node.alias}:/${handle.workspace}/${path}`,
+      shown,
+      covers: seen.map(({ answer }) => answer.identity),
+      rule,
+      // What is asked each time is not to be granted, and who moves something moves it once.
+      mayGrant: kind !== "move" && !rule.endsWith(" ask always"),
+    },
+    { context, noWait: request.noWait },
+  );
+}
+
+const kindWords: Readonly<Record<number, string>> = {
+  [EntryKind.FILE]: "file",
+  [EntryKind.FOLDER]: "folder",
+  [EntryKind.LINK]: "link",
+};
+
+function showTarget({ target, canonicalPath, answer }: Seen): { readonly [name: string]: JsonValue } {
+  const { entry } = answer;
+  return {
+    path: target.path,
+    canonicalPath,
+    stands: entry ? (kindWords[entry.kind] ?? "other") : "nothing",
+    ...(entry?.kind === EntryKind.FILE ? { sizeBytes: Number(entry.sizeBytes) } : {}),
+    ...(entry?.kind === EntryKind.FOLDER && target.kind.endsWith("_tree")
+      ? { entriesBelow: Number(answer.below) }
+      : {}),
+  };
+}

@@ -1,0 +1,151 @@
+import { digestOf } from "../shared/content/digest.ts";
+import type { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
+import type { Clock } from "../shared/lifetime/clock.ts";
+import type { ServiceImplementation } from "../shared/rpc/service.ts";
+import type { Approvals } from "./approvals/approvals.ts";
+import { type Grant, type Grants, openGrants } from "./approvals/grants.ts";
+import type { AuditEntry } from "./audit/audit-record.ts";
+import type { Audit } from "./audit/audit.ts";
+import { createFilesFace } from "./files/face.ts";
+import type { FileActor, FileGrant, FilePeople, FileQuestion, FileVerdict } from "./files/file-question.ts";
+import { openFileRecorder } from "./files/file-record.ts";
+import type { WorkspaceRegistry } from "./files/registry.ts";
+import { createStoredReads } from "./files/stored-reads.ts";
+import type { Nodes } from "./pairing/nodes.ts";
+import type { LivePolicy } from "./policy/live-policy.ts";
+import type { Store } from "./store/store.ts";
+import { operatorAgent } from "./tools/caller.ts";
+
+/** What the files of a gateway stand on. */
+export interface FilesJoin {
+  readonly store: Store;
+  readonly audit: Audit;
+  readonly nodes: Pick<Nodes, "resolve" | "find">;
+  readonly policy: LivePolicy;
+  readonly registry: WorkspaceRegistry;
+  readonly approvals: Approvals;
+  readonly grants: Grants;
+  readonly clock: Clock;
+  /** Calls its listener after each change of policy or grants, until it is disposed. */
+  readonly onPolicyChange: (listener: () => void) => Disposable;
+}
+
+/** The local socket takes its owner only, who acts as the operator. */
+const operator: FileActor = { agent: operatorAgent, sessionId: undefined, tool: undefined };
+
+/** The files of every node, behind policy, grants, people and the record. */
+export async function joinFiles(join: FilesJoin): Promise<ServiceImplementation<typeof Files>> {
+  const { store, audit, clock, policy, grants } = join;
+  return createFilesFace({
+    registry: join.registry,
+    nodes: join.nodes,
+    decide: (question) => decideFile({ policy, grants }, question, operator),
+    clock,
+    reads: createStoredReads({ store, clock, userOf: () => operatorAgent }),
+    actorOf: () => operator,
+    people: joinPeople(join),
+    recorder: await openFileRecorder({ store, audit, clock }),
+    onPolicyChange: join.onPolicyChange,
+  });
+}
+
+/** The standing grants, and who hears when they or the policy change. */
+export async function joinGrants({
+  store,
+  audit,
+  policy,
+  clock,
+}: Pick<FilesJoin, "store" | "audit" | "policy" | "clock">): Promise<{
+  readonly grants: Grants;
+  readonly onPolicyChange: LivePolicy["onChange"];
+}> {
+  const listeners = new Set<() => void>();
+  const grants = await openGrants({
+    store,
+    clock,
+    record: (db, grant) => audit.record(db, toGrantEntry(grant)),
+    onChange: () => {
+      for (const listener of listeners) listener();
+    },
+  });
+  return {
+    grants,
+    onPolicyChange: (listener) => {
+      const following = policy.onChange(listener);
+      listeners.add(listener);
+      return {
+        [Symbol.dispose]: () => {
+          following[Symbol.dispose]();
+          listeners.delete(listener);
+        },
+      };
+    },
+  };
+}
+
+/** What policy and grants say of one path. */
+function decideFile(
+  { policy, grants }: Pick<FilesJoin, "policy" | "grants">,
+  question: FileQuestion,
+  actor: FileActor,
+): FileVerdict {
+  const { node, workspace, verb, kind, path, requestedPath, stage } = question;
+  const asked = { ...actor, nodeId: node.id, workspace, requestedPath };
+  const canonicalPath = stage === "canonical" ? path : undefined;
+  // Who may read something may look at it.
+  const kinds = kind === "stat" ? [kind, "read"] : [kind];
+  const findGrant = (): string | undefined =>
+    kinds
+      .map((one) => grants.find({ ...asked, kind: one, canonicalPath })?.id)
+      .find((id) => id !== undefined);
+  return policy.decideFile({ agent: actor.agent, node, verb, place: { workspace, path, findGrant } });
+}
+
+function joinPeople({ approvals, grants }: Pick<FilesJoin, "approvals" | "grants">): FilePeople {
+  return {
+    ask: (question, { context, noWait }) => {
+      const { actor, shown, covers, title, nodeId, rule, mayGrant } = question;
+      return approvals.ask(
+        {
+          title,
+          detail: JSON.stringify(shown, undefined, 2),
+          agent: actor.agent,
+          sessionId: actor.sessionId,
+          nodeId,
+          rule,
+          digest: digestOf(JSON.stringify([actor.sessionId ?? "", shown, covers])),
+          mayGrant,
+        },
+        { signal: context.signal, noWait },
+      );
+    },
+    keepGrant: async (approvalId, grant) => {
+      const { grantMs, decidedBy } = await approvals.get(approvalId);
+      if (grantMs === undefined) return;
+      await grants.add({ ...toScope(grant), lifeMs: grantMs, approvalId, grantedBy: decidedBy });
+    },
+  };
+}
+
+function toScope({ actor, ...grant }: FileGrant): Omit<FileGrant, "actor"> & {
+  readonly agent: string;
+  readonly sessionId: string | undefined;
+  readonly tool: string | undefined;
+} {
+  // The agent keeps it: a session that asks today is another one tomorrow.
+  return { ...grant, agent: actor.agent, sessionId: undefined, tool: actor.tool };
+}
+
+/** The record of a new grant. */
+function toGrantEntry(grant: Grant): AuditEntry {
+  const { id, nodeId, grantedBy, expiresAt, createdAt: _, ...scope } = grant;
+  const after = Object.entries(scope).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return {
+    actor: `user:${grantedBy}`,
+    action: "grants.create",
+    target: `grant:${id}`,
+    outcome: "ok",
+    nodeId,
+    after: { ...Object.fromEntries(after), expiresAt: new Date(expiresAt).toISOString() },
+  };
+}

@@ -1,0 +1,81 @@
+import { watchConfig } from "../../shared/config/watch-config.ts";
+import { writePrivateFile } from "../../shared/identity/private-files.ts";
+import type { Clock } from "../../shared/lifetime/clock.ts";
+import { Scope } from "../../shared/lifetime/scope.ts";
+import type { PolicyText, ToolLists } from "./policy-file.ts";
+import { createPolicy, type Policy } from "./policy.ts";
+import { readPolicy, type PolicyPlace } from "./read-policy.ts";
+
+/** A policy that follows its file. Disposing ends the following. */
+export interface LivePolicy extends Policy, AsyncDisposable {
+  /** The text in force; undefined: there is no file. */
+  text(): PolicyText | undefined;
+  /** Fails with the mistake in a text, and changes nothing. */
+  check(file: PolicyText): void;
+  /** Puts a text in force and into the file, or fails and changes nothing. */
+  apply(text: string): Promise<void>;
+  /** Calls `listener` after each change, until it is disposed. */
+  onChange(listener: () => void): Disposable;
+}
+
+/** What a live policy is made of. */
+export interface LivePolicyOptions {
+  readonly agents: Readonly<Record<string, ToolLists>>;
+  readonly place: PolicyPlace;
+  readonly clock: Clock;
+  /** Hears of a file that cannot be taken; the last good policy stays in force. */
+  readonly onFault: (error: unknown) => void;
+  /** Hears that another text is in force. */
+  readonly onTaken: () => void;
+}
+
+/** Reads the policy file and follows it; a mistake in it is a fault at the start, and later leaves the last good one. */
+export async function openPolicy(options: LivePolicyOptions): Promise<LivePolicy> {
+  const { agents, place } = options;
+  const compile = (file: PolicyText | undefined): Policy =>
+    createPolicy({ agents, ...(file ? { file } : {}) });
+  let text = await readPolicy(place);
+  let policy = compile(text);
+  const listeners = new Set<() => void>();
+  const take = (next: PolicyText | undefined): void => {
+    if (next?.text === text?.text) return;
+    policy = compile(next);
+    text = next;
+    options.onTaken();
+    for (const listener of listeners) listener();
+  };
+  const scope = new Scope("the policy");
+  scope.use(
+    await watchConfig(
+      place.policyFile,
+      async () => {
+        try {
+          take(await readPolicy(place));
+        } catch (error) {
+          options.onFault(error);
+        }
+      },
+      { clock: options.clock, intervalMs: lookEveryMs },
+    ),
+  );
+  return {
+    decideTool: (question) => policy.decideTool(question),
+    decideFile: (question) => policy.decideFile(question),
+    text: () => text,
+    check: (file) => void compile(file),
+    apply: async (content) => {
+      const next = { name: place.policyFile, text: content };
+      compile(next);
+      await writePrivateFile(place.policyFile, content);
+      take(next);
+    },
+    onChange: (listener) => {
+      listeners.add(listener);
+      return { [Symbol.dispose]: () => void listeners.delete(listener) };
+    },
+    [Symbol.asyncDispose]: () => scope.end(),
+  };
+}
+
+/** A change holds within a second, for what runs too. */
+const lookEveryMs = 300;

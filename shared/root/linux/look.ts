@@ -1,0 +1,36 @@
+import { baseName, parentPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import type { Look, LookOptions } from "../look.ts";
+import { announce, foundAbove, foundAt, openPlace, type RootContext, toEntry } from "./context.ts";
+import { statEntry } from "./descriptor.ts";
+import { findDeepest } from "./parents.ts";
+import { findPlace } from "./place.ts";
+
+/** `RootHandle.look`. */
+export function look(context: RootContext, path: WorkspacePath, options: LookOptions): Look {
+  const above = lookAbove(context, path);
+  if (above) {
+    options.check?.(above.canonicalPath, above.found);
+    return above;
+  }
+  using place = findPlace(context.start, path, options.keepsLink ? "keep" : "follow");
+  announce(context, "stat", path);
+  const { canonicalPath } = place;
+  using named = openPlace(place, path);
+  const stats = named.stat();
+  options.check?.(canonicalPath, foundAt(stats));
+  return { canonicalPath, found: foundAt(stats), entry: toEntry(path, stats, { canonicalPath }) };
+}
+
+/** Where nothing stands at the path: the deepest folder on the way to it. */
+function lookAbove(context: RootContext, path: WorkspacePath): Look | undefined {
+  if (parentPath(path) === undefined) return undefined;
+  const { folder, canonicalPath, missing } = findDeepest(context, path, true);
+  using _ = folder;
+  if (missing.length === 0 && statEntry(folder, baseName(path))) return undefined;
+  const names = [canonicalPath, ...missing, baseName(path)].filter((name) => name !== "");
+  return {
+    canonicalPath: names.join("/") as WorkspacePath,
+    found: foundAbove(folder.stat()),
+    entry: undefined,
+  };
+}
