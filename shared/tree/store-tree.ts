@@ -7,54 +7,24 @@ import {
   type TreeTrailer,
 } from "../gen/fairlead/v1/files_pb.ts";
 import { appendPath, parseWorkspacePath, type WorkspacePath } from "../names/workspace-path.ts";
-import type { BatchWriter, CanonicalCheck, RootHandle, StageOptions } from "../root/root-handle.ts";
+import type { BatchWriter, StageOptions } from "../root/root-handle.ts";
 import { fromWireFault } from "../rpc/fault-wire.ts";
 import { isStandingEqual, openIncoming } from "./incoming-file.ts";
 import type { Pending, SmallFile, Streamed } from "./pending-entry.ts";
 import { copyLarge, readCopied, requireAnnounced, requireStanding } from "./standing.ts";
+import type { StoredTree, StoreTreeOptions } from "./store-tree-options.ts";
 import { startFolderTimes, type FolderTimes } from "./tree-folder-times.ts";
 import { maxInlineBytes, maxNamedProblems, type TreePart, type TreeProblem } from "./tree-part.ts";
-import { differs, kindWord, malformed, ownersMode, requireDepth, requireEntries } from "./tree-rules.ts";
+import {
+  differs,
+  isLineLost,
+  kindWord,
+  malformed,
+  ownersMode,
+  requireDepth,
+  requireEntries,
+} from "./tree-rules.ts";
 import { assertTrailer, createTreeTally } from "./tree-tally.ts";
-
-/** Where a tree goes and what is allowed there. */
-export interface StoreTreeOptions {
-  readonly root: RootHandle;
-  /** The folder that the tree's root becomes; made when absent. */
-  readonly path: WorkspacePath;
-  /** For every file of the tree; with `absent_or_equal` one that stands there with the very content is as good as stored. */
-  readonly precondition: "any" | "absent" | "absent_or_equal";
-  /** The tree's own folder, where it is not the root: its permission bits where it is made, and its time. */
-  readonly top?: { readonly mode: number; readonly mtimeNs: bigint };
-  /** Judges an entry before anything is made for it; its fault makes the entry a problem. */
-  readonly mayWrite?: (path: WorkspacePath, kind: "file" | "folder" | "link") => Fault | undefined;
-  /** Judges canonical paths, as every write's. */
-  readonly check?: CanonicalCheck;
-  /** The first problem ends the tree. */
-  readonly strict?: boolean;
-  readonly maxFileBytes?: number;
-  /** More entries are `LIMIT_REACHED`; 1,000,000 by default. */
-  readonly maxEntries?: number;
-  /** A deeper tree is `LIMIT_REACHED`; 64 by default. */
-  readonly maxDepth?: number;
-  /** The tree has no name yet that anybody looks for; the caller renames or removes it as a whole. */
-  readonly isUnseen?: boolean;
-  readonly signal?: AbortSignal;
-  /** Hears of bytes of content as they arrive. */
-  readonly onBytes?: (bytes: number) => void;
-}
-
-/** What was stored. */
-export interface StoredTree {
-  /** Counts and digest of what is on the disk now. */
-  readonly stored: TreeTrailer;
-  /** Entries that failed, on either side: the first 10,000. */
-  readonly problems: readonly TreeProblem[];
-  /** All entries that failed. */
-  readonly failedCount: number;
-  /** Of the stored files: those that stood there with this content already. */
-  readonly unchangedCount: number;
-}
 
 /**
  * Stores a tree as its messages arrive, in constant memory. An entry that cannot be stored is a problem beside the rest;
@@ -66,9 +36,15 @@ export async function storeTree(
   options: StoreTreeOptions,
 ): Promise<StoredTree> {
   await using storer = new Storer(options);
-  for await (const part of parts) {
-    options.signal?.throwIfAborted();
-    await storer.take(part);
+  try {
+    for await (const part of parts) {
+      options.signal?.throwIfAborted();
+      await storer.take(part);
+    }
+  } catch (error) {
+    // Whoever comes back after the line was lost finds what is whole already.
+    if (isLineLost(error) && options.strict !== true) await storer.keep();
+    throw error;
   }
   return storer.finish();
 }
@@ -119,6 +95,12 @@ class Storer implements AsyncDisposable {
     if (part.content.byteLength > 0) await this.#takeChunk(part.content);
     if (part.fileTrailer) await this.#takeFileTrailer(part.fileTrailer);
     if (part.treeTrailer) await this.#takeTreeTrailer(part.treeTrailer);
+  }
+
+  /** Gives the files that are whole their names. */
+  async keep(): Promise<void> {
+    const { check } = this.#options;
+    await this.#batch.publish(check ? { check } : {});
   }
 
   finish(): StoredTree {

@@ -1,5 +1,5 @@
 import { isDigest, type Digest } from "../content/digest.ts";
-import { Fault } from "../fault/fault.ts";
+import { Fault, isFault } from "../fault/fault.ts";
 import { EntryKind } from "../gen/fairlead/v1/files_pb.ts";
 import { pathNames, type WorkspacePath } from "../names/workspace-path.ts";
 
@@ -48,4 +48,9 @@ export function requireDepth(path: WorkspacePath, limit = 64): void {
   throw new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep`, {
     details: { limit, actual: depth },
   });
+}
+
+/** Whether a tree ended since the line it came on was lost: its sender may come back. */
+export function isLineLost(error: unknown): boolean {
+  return isFault(error, "NODE_OFFLINE") || isFault(error, "GATEWAY_UNREACHABLE");
 }

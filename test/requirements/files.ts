@@ -196,4 +196,16 @@ export const files = [
     id: "files.policy-tightened-before-effect",
     says: "A deny set after the approval was given and before the operation takes effect wins: `POLICY_DENIED`, no byte sent, nothing changed.",
   },
+  {
+    id: "files.stall-not-total",
+    says: "A transfer to a reader at 1 MB/s that takes 3 min succeeds, and one in which no byte moves for 60 s ends with `DEADLINE_EXCEEDED`.",
+  },
+  {
+    id: "files.resume-after-cut",
+    says: "A download cut at 40 % goes on from the last verified byte after the link is back, and the result's digest equals the source's; the same holds for an upload and for a tree.",
+  },
+  {
+    id: "files.bench-unchanged-sync",
+    says: "A sync of an unchanged tree of 10,000 files takes at most a tenth of the first sync's time and sends less than 1 % of the tree's bytes.",
+  },
 ] as const;

@@ -7,7 +7,8 @@ import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
 import { confirm } from "../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
 import type { Runtime } from "../../../shared/terminal/runtime.ts";
-import { storeTree, type StoredTree, type StoreTreeOptions } from "../../../shared/tree/store-tree.ts";
+import type { StoreTreeOptions } from "../../../shared/tree/store-tree-options.ts";
+import { storeTree } from "../../../shared/tree/store-tree.ts";
 import { chunkBytes, type TreePart } from "../../../shared/tree/tree-part.ts";
 import { parseCondition, requireTreeCondition, type Condition } from "./condition.ts";
 import { fetchFile } from "./fetch-file.ts";
@@ -15,6 +16,7 @@ import { openFileTarget, openTreeTarget, type LocalPlace, type LocalTarget } fro
 import { partKeyOf } from "./part-key.ts";
 import { openParts } from "./read-parts.ts";
 import { parseRemote, type Remote } from "./remote.ts";
+import { fetchRest } from "./resume-tree.ts";
 import { runTransfer, type Transfer, type TransferCounts } from "./transfer.ts";
 
 /** `files get`. */
@@ -191,20 +193,10 @@ async function getTree(job: GetJob): Promise<GetResult> {
   if (place.path !== "" && /\.tar$/i.test(place.path)) throw noArchive(place);
   const byDefault = place.isNamed ? "any" : "absent_or_equal";
   const tree: GetTreeJob = { ...job, precondition: wanted === "default" ? byDefault : wanted };
-  const { stored, source } =
-    place.path === "" ? await fillTree(tree, place, false) : await fillNewTree(tree, place);
-  const { files, folders, links, sizeBytes } = stored.stored;
   return {
     from: job.remote.shown,
     to: place.shown,
-    files: Number(files),
-    folders: Number(folders),
-    links: Number(links),
-    bytes: Number(sizeBytes),
-    unchanged: stored.unchangedCount,
-    failed: stored.problems,
-    failedCount: stored.failedCount,
-    source,
+    ...(place.path === "" ? await fillTree(tree, place, false) : await fillNewTree(tree, place)),
   };
 }
 
@@ -220,12 +212,7 @@ interface GetTreeJob extends GetJob {
   readonly precondition: StoreTreeOptions["precondition"];
 }
 
-interface FilledTree {
-  readonly stored: StoredTree;
-  readonly source: Source | undefined;
-}
-
-async function fillNewTree(job: GetTreeJob, place: LocalPlace): Promise<FilledTree> {
+async function fillNewTree(job: GetTreeJob, place: LocalPlace): Promise<TransferCounts> {
   const { root, path } = place;
   const parent = parentPath(path) ?? rootPath;
   await requireFree(place);
@@ -263,12 +250,42 @@ async function removeAside({ root }: LocalPlace, aside: string): Promise<void> {
   }
 }
 
-async function fillTree(job: GetTreeJob, place: LocalPlace, isUnseen: boolean): Promise<FilledTree> {
+/** At first all of it is sent; after a cut only what is not here yet. */
+async function fillTree(job: GetTreeJob, place: LocalPlace, isUnseen: boolean): Promise<TransferCounts> {
+  const { transfer, remote } = job;
+  let isCut = false;
+  return await transfer.goOn(remote.workspace, async () => {
+    if (isCut) return await fillRest(job, place, isUnseen);
+    isCut = true;
+    return await fillWhole(job, place, isUnseen);
+  });
+}
+
+async function fillRest(job: GetTreeJob, place: LocalPlace, isUnseen: boolean): Promise<TransferCounts> {
+  const { transfer, strict, precondition } = job;
+  const overwrites = isUnseen || precondition === "any";
+  const { counts, problems, source } = await fetchRest({
+    ...job,
+    place,
+    strict,
+    overwrites,
+    isOwn: isUnseen,
+  });
+  return {
+    ...counts,
+    bytesReused: Math.max(0, counts.bytes - transfer.movedBytes),
+    failed: problems,
+    failedCount: problems.length,
+    source,
+  };
+}
+
+async function fillWhole(job: GetTreeJob, place: LocalPlace, isUnseen: boolean): Promise<TransferCounts> {
   const { transfer, remote, strict, entry, precondition } = job;
   const { workspace, path } = remote;
   const seen: { source: Source | undefined } = { source: undefined };
   const parts = noteSource(transfer.files.readTree({ workspace, path, strict }, transfer.call), seen);
-  const stored = await storeTree(parts, {
+  const { stored, unchangedCount, problems, failedCount } = await storeTree(parts, {
     root: place.root,
     path: place.path,
     precondition,
@@ -278,7 +295,16 @@ async function fillTree(job: GetTreeJob, place: LocalPlace, isUnseen: boolean): 
     signal: transfer.signal,
     onBytes: transfer.onBytes,
   });
-  return { stored, source: seen.source };
+  return {
+    files: Number(stored.files),
+    folders: Number(stored.folders),
+    links: Number(stored.links),
+    bytes: Number(stored.sizeBytes),
+    unchanged: unchangedCount,
+    failed: problems,
+    failedCount,
+    source: seen.source,
+  };
 }
 
 /** Keeps the source of the first part; each part's memory is given back once it was stored. */

@@ -42,6 +42,8 @@ export interface GoOnOptions {
   readonly clock: Clock;
   /** Whether the transfer had begun. */
   readonly hasMoved: () => boolean;
+  /** What may have taken effect is done again as well: a tree is compared with what stands there. */
+  readonly comparesAgain?: boolean;
   /** Hears of a loss that is waited for. */
   readonly onLost: (fault: Fault) => void;
 }
@@ -52,7 +54,9 @@ export async function goOn<T>(attempt: () => Promise<T>, options: GoOnOptions): 
     try {
       return await attempt();
     } catch (error) {
-      if (options.call.signal.aborted || !isLost(error) || !options.hasMoved()) throw error;
+      if (options.call.signal.aborted || !options.hasMoved()) throw error;
+      const isUnknown = options.comparesAgain === true && isFault(error, "OUTCOME_UNKNOWN");
+      if (!isUnknown && !isLost(error)) throw error;
       options.onLost(error);
       await untilBack(options);
     }

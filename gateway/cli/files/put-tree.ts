@@ -15,6 +15,7 @@ import { maxNamedProblems, type TreeProblem } from "../../../shared/tree/tree-pa
 import { requireTreeCondition, toWireCondition, type Condition } from "./condition.ts";
 import { localName, type LocalPlace } from "./local-place.ts";
 import { remoteChild, type Remote } from "./remote.ts";
+import { storeRest } from "./resume-tree.ts";
 import type { Transfer, TransferCounts } from "./transfer.ts";
 
 /** What is put where, and how. */
@@ -40,6 +41,35 @@ export async function putTree(job: PutJob): Promise<PutResult> {
   const remote = job.remote.isFolder ? remoteChild(job.remote, localName(source.shown)) : job.remote;
   const problems = new Problems();
   const tree: TreeJob = { ...job, remote, top, problems };
+  let isCut = false;
+  const attempt = async (): Promise<PutResult> => {
+    if (isCut) return await sendRest(tree);
+    isCut = true;
+    return await sendWhole(tree);
+  };
+  return await job.transfer.goOn(remote.workspace, attempt, { comparesAgain: true });
+}
+
+/** After a cut: what is not on the node yet, and then the folders' times. */
+async function sendRest(job: TreeJob): Promise<PutResult> {
+  const { source, remote, transfer, condition, strict } = job;
+  const cut = { transfer, remote, place: source, strict, overwrites: condition.kind === "any" };
+  const { counts, problems, source: answered } = await storeRest(cut);
+  const quiet = { ...job, problems: new Problems() };
+  const { source: stored } = await sendShare(quiet, { hide: (_, kind) => kind !== "folder", hasTimes: true });
+  return {
+    from: source.shown,
+    to: remote.shown,
+    ...counts,
+    bytesReused: Math.max(0, counts.bytes - transfer.movedBytes),
+    failed: problems,
+    failedCount: problems.length,
+    source: stored ?? answered,
+  };
+}
+
+async function sendWhole(tree: TreeJob): Promise<PutResult> {
+  const { source, remote, problems } = tree;
   const answers = await sendAll(tree);
   for (const answer of answers) {
     for (const problem of answer.problems) problems.add(problem);

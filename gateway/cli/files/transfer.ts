@@ -8,7 +8,7 @@ import type { CallOptions, Client } from "../../../shared/rpc/service.ts";
 import { startProgress } from "../../../shared/terminal/progress.ts";
 import type { Runtime } from "../../../shared/terminal/runtime.ts";
 import type { TreeProblem } from "../../../shared/tree/tree-part.ts";
-import { goOn, openLine } from "./go-on.ts";
+import { goOn, type GoOnOptions, openLine } from "./go-on.ts";
 import { sourceToJson } from "./remote.ts";
 
 /** A transfer in which no byte moves for so long has stalled, in milliseconds. */
@@ -36,8 +36,11 @@ export interface Transfer {
    * Does `attempt`, and does it again when node or gateway was lost in the middle of it, once the workspace can be used
    * again: what stalls for too long ends the transfer. Before the first byte a loss is reported at once.
    */
-  goOn<T>(workspace: string, attempt: () => Promise<T>): Promise<T>;
+  goOn<T>(workspace: string, attempt: () => Promise<T>, options?: GoOnTransfer): Promise<T>;
 }
+
+/** What `Transfer.goOn` takes besides the attempt. */
+export type GoOnTransfer = Pick<GoOnOptions, "comparesAgain">;
 
 /** What travelled. */
 export interface TransferCounts {
@@ -114,8 +117,9 @@ async function transferOnce(
     get movedBytes() {
       return movedBytes;
     },
-    goOn: (workspace, attempt) =>
+    goOn: (workspace, attempt, options) =>
       goOn(attempt, {
+        ...options,
         workspace,
         line,
         call,

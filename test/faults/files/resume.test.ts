@@ -1,8 +1,12 @@
-import { open, readdir, readlink, utimes, writeFile } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { mkdir, open, readdir, readlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
+import { digestTree } from "../../bench/files/trees.ts";
 import { proves } from "../../support/proves.ts";
+import { spawnProgram } from "../../support/spawn-program.ts";
+import { makeTempFolder } from "../../support/temp-folder.ts";
 import {
   again,
   expectArrived,
@@ -34,20 +38,60 @@ function wireBytes(way: Way): number {
   return pair.proxy.counts[way === "get" ? "up" : "down"].bytes;
 }
 
-test("a file that is cut off goes on from what arrived, both ways", patience, async () => {
-  for (const way of ["get", "put"] as const) {
-    await using one = await makeWay(pair, way, `cut-${way}`);
-    const before = wireBytes(way);
-    await using program = await startAndReach(pair, one, cutAtBytes);
-    pair.proxy.cut();
-    pair.proxy.mend();
-    expect([way, (await program.ended).exitCode]).toEqual([way, 0]);
-    expect(resultOf(program).digest).toBe(digestOf(one.content));
-    await expectArrived(one);
-    // From its begin again it would be 140 %.
-    expect([way, wireBytes(way) - before]).toSatisfy(([, bytes]: [Way, number]) => bytes < sizeBytes * 1.2);
-  }
-});
+proves(
+  "files.resume-after-cut",
+  "a file or tree that is cut off goes on from what arrived, both ways",
+  patience,
+  async () => {
+    for (const way of ["get", "put"] as const) {
+      await using one = await makeWay(pair, way, `cut-${way}`);
+      const before = wireBytes(way);
+      await using program = await startAndReach(pair, one, cutAtBytes);
+      pair.proxy.cut();
+      pair.proxy.mend();
+      expect([way, (await program.ended).exitCode]).toEqual([way, 0]);
+      expect(resultOf(program).digest).toBe(digestOf(one.content));
+      await expectArrived(one);
+      // From its begin again it would be 140 %.
+      expect([way, wireBytes(way) - before]).toSatisfy(([, bytes]: [Way, number]) => bytes < sizeBytes * 1.2);
+    }
+    for (const way of ["get", "put"] as const) {
+      await using here = await makeTempFolder();
+      const remote = join(pair.workspace.path, `cut-tree-${way}`);
+      const local = here.join("tree");
+      const [source, target] = way === "get" ? [remote, local] : [local, remote];
+      await mkdir(join(source, "inner/empty"), { recursive: true });
+      for (let at = 0; at < 500; at += 1)
+        await writeFile(join(source, `inner/f${at}`), randomBytes(64 * 1024));
+      await writeFile(join(source, "large"), randomBytes(sizeBytes - 500 * 64 * 1024));
+      const ends = way === "get" ? [`devbox:/app/cut-tree-get`, local] : [local, `devbox:/app/cut-tree-put`];
+      const before = wireBytes(way);
+      pair.proxy.share(24 * mebi);
+      await using program = spawnProgram(["files", way, ...ends, "--json"], { home: pair.gateway.home });
+      await expect
+        .poll(() => wireBytes(way) - before, { timeout: 60_000, interval: 5 })
+        .toBeGreaterThan(cutAtBytes);
+      pair.proxy.cut();
+      pair.proxy.mend();
+      expect([way, (await program.ended).exitCode, program.stderr()]).toEqual([
+        way,
+        0,
+        expect.stringContaining("waiting"),
+      ]);
+      expect(JSON.parse(program.stdout())).toMatchObject({
+        files: 501,
+        folders: 2,
+        bytes: sizeBytes,
+        failed: [],
+      });
+      expect(await digestTree(target)).toBe(await digestTree(source));
+      expect(
+        (await readdir(target, { recursive: true })).filter((name) => name.includes(".fairlead")),
+      ).toEqual([]);
+      expect([way, wireBytes(way) - before]).toSatisfy(([, bytes]: [Way, number]) => bytes < sizeBytes * 1.3);
+    }
+  },
+);
 
 proves(
   "files.resume-checks-source",

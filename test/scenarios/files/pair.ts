@@ -88,7 +88,7 @@ async function setPolicy(gateway: TestGateway, text: string): Promise<void> {
 }
 
 /** The fault of `--json` output. */
-export function errorOf(result: CliResult): {
+export function errorOf(result: Pick<CliResult, "json">): {
   readonly code: string;
   readonly details: Record<string, unknown>;
 } {

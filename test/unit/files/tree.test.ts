@@ -9,7 +9,8 @@ import { EntryKind, EntrySchema, TreeEntrySchema } from "../../../shared/gen/fai
 import { parseWorkspacePath, rootPath } from "../../../shared/names/workspace-path.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
 import { packTree } from "../../../shared/tree/pack-tree.ts";
-import { storeTree, type StoredTree } from "../../../shared/tree/store-tree.ts";
+import type { StoredTree } from "../../../shared/tree/store-tree-options.ts";
+import { storeTree } from "../../../shared/tree/store-tree.ts";
 import type { TreePart } from "../../../shared/tree/tree-part.ts";
 import { createTreeTally } from "../../../shared/tree/tree-tally.ts";
 import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";

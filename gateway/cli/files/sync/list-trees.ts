@@ -6,7 +6,12 @@ import {
   type Source,
 } from "../../../../shared/gen/fairlead/v1/files_pb.ts";
 import { createGlobSet, type GlobSet } from "../../../../shared/names/glob.ts";
-import { parentPath, rootPath, type WorkspacePath } from "../../../../shared/names/workspace-path.ts";
+import {
+  parentPath,
+  relativePath,
+  rootPath,
+  type WorkspacePath,
+} from "../../../../shared/names/workspace-path.ts";
 import type { Entry, RootHandle } from "../../../../shared/root/root-handle.ts";
 import { fromWireFault } from "../../../../shared/rpc/fault-wire.ts";
 import { chunkBytes, maxInlineBytes, type TreeProblem } from "../../../../shared/tree/tree-part.ts";
@@ -127,6 +132,8 @@ const tickNs = 50_000_000n;
 
 /** What listing a tree of this machine takes. */
 export interface ListLocalOptions {
+  /** The tree's folder below the root; the root itself by default. */
+  readonly path?: WorkspacePath;
   readonly exclusion: Exclusion;
   readonly known: ReadonlyMap<string, KnownFile>;
   readonly nowMs: number;
@@ -135,31 +142,39 @@ export interface ListLocalOptions {
 
 /** The tree of this machine; only what is new or changed is read. */
 export async function listLocal(root: RootHandle, options: ListLocalOptions): Promise<LocalTree> {
-  const { exclusion, known, nowMs, signal } = options;
+  const { exclusion, known, nowMs, signal, path: top = rootPath } = options;
   const entries = new Map<string, SyncEntry>();
   const files = new Map<string, KnownFile>();
   const problems: TreeProblem[] = [];
-  const hide = (path: WorkspacePath): boolean => exclusion.globs.findItself(path) !== undefined;
+  const hide = (path: WorkspacePath): boolean =>
+    exclusion.globs.findItself(relativePath(path, top)) !== undefined;
   const youngNs = BigInt(Math.trunc(nowMs)) * 1_000_000n - tickNs;
-  for await (const batch of root.walk(rootPath, { hide, signal })) {
+  for await (const batch of root.walk(top, { hide, signal })) {
     for (const item of batch) {
       if (item.kind === "problem") {
-        problems.push(item.problem);
+        problems.push({ ...item.problem, path: belowTop(item.problem.path, top) });
         continue;
       }
       const { entry } = item;
+      const path = relativePath(entry.path, top);
       try {
-        const file = entry.kind === "file" ? await digestFile(root, entry, { known, signal }) : undefined;
-        entries.set(entry.path, toSyncEntry(entry, file?.digest));
-        if (file && file.changedNs < youngNs) files.set(entry.path, file);
+        const file =
+          entry.kind === "file" ? await digestFile(root, entry, { path, known, signal }) : undefined;
+        entries.set(path, { ...toSyncEntry(entry, file?.digest), path });
+        if (file && file.changedNs < youngNs) files.set(path, file);
       } catch (error) {
         if (!isFault(error) || signal.aborted) throw error;
-        problems.push({ path: entry.path, fault: error });
+        problems.push({ path, fault: error });
       }
     }
   }
   const { device, inode } = root.identity;
   return { identity: `${device}:${inode}`, entries, files, problems };
+}
+
+/** A problem's path may be no path that can be asked for, but it begins with the tree's as every other. */
+function belowTop(path: string, top: WorkspacePath): string {
+  return top !== "" && path.startsWith(`${top}/`) ? path.slice(top.length + 1) : path;
 }
 
 function toSyncEntry(entry: Entry, digest = ""): SyncEntry {
@@ -170,18 +185,24 @@ function toSyncEntry(entry: Entry, digest = ""): SyncEntry {
 }
 
 interface Digesting {
+  /** As the tree has it. */
+  readonly path: string;
   readonly known: ReadonlyMap<string, KnownFile>;
   readonly signal: AbortSignal;
 }
 
-async function digestFile(root: RootHandle, entry: Entry, { known, signal }: Digesting): Promise<KnownFile> {
+async function digestFile(
+  root: RootHandle,
+  entry: Entry,
+  { path, known, signal }: Digesting,
+): Promise<KnownFile> {
   const now = {
     sizeBytes: entry.sizeBytes,
     modifiedNs: entry.mtimeNs,
     changedNs: entry.ctimeNs,
     inode: entry.inode,
   };
-  const before = known.get(entry.path);
+  const before = known.get(path);
   if (before && isSame(before, now)) return before;
   if (entry.sizeBytes <= maxInlineBytes) {
     const { content } = root.readSmall(entry.path, { maxBytes: maxInlineBytes });

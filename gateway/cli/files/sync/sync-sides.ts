@@ -5,7 +5,7 @@ import {
   WritePrecondition,
   type FilesWriteTreeRequestSchema,
 } from "../../../../shared/gen/fairlead/v1/files_pb.ts";
-import { rootPath, type WorkspacePath } from "../../../../shared/names/workspace-path.ts";
+import { appendPath, rootPath, type WorkspacePath } from "../../../../shared/names/workspace-path.ts";
 import type { RootHandle } from "../../../../shared/root/root-handle.ts";
 import { freeReceived } from "../../../../shared/rpc/chunk-memory.ts";
 import { fromWireFault } from "../../../../shared/rpc/fault-wire.ts";
@@ -26,6 +26,8 @@ export interface SyncEnds {
   readonly transfer: Transfer;
   readonly remote: Remote;
   readonly root: RootHandle;
+  /** The local folder below the root; the root itself by default. */
+  readonly at?: WorkspacePath;
   /** The local folder as messages show it. */
   readonly shown: string;
 }
@@ -33,21 +35,21 @@ export interface SyncEnds {
 type WriteMessage = MessageInitShape<typeof FilesWriteTreeRequestSchema>;
 
 /** From the node to this machine. */
-export function pullSides({ transfer, remote, root, shown }: SyncEnds): SyncSides {
+export function pullSides({ transfer, remote, root, shown, at: top = rootPath }: SyncEnds): SyncSides {
   const { workspace, path } = remote;
   return {
     contents: (only) =>
       freed(transfer.files.readTree({ workspace, path, only: [...only] }, { ...transfer.call, bulk: true })),
     store: async (parts) => {
       const { signal, onBytes } = transfer;
-      const options = { root, path: rootPath, precondition: "any", signal, onBytes } as const;
+      const options = { root, path: top, precondition: "any", signal, onBytes } as const;
       return (await storeTree(parts, options)).problems;
     },
     carry: async (change) => {
       const { entry } = change;
       const condition = conditionOf(change);
       const source = remoteChild(remote, entry.path);
-      const place = { root, path: toPath(entry.path), shown: `${shown}/${entry.path}` };
+      const place = { root, path: below(top, entry.path), shown: `${shown}/${entry.path}` };
       await fetchFile(transfer, {
         workspace,
         path: source.path,
@@ -59,7 +61,7 @@ export function pullSides({ transfer, remote, root, shown }: SyncEnds): SyncSide
       });
     },
     remove: async ({ path: at, kind, content }) => {
-      await root.remove(toPath(at), kind === "file" ? { ifMatch: parseDigest(content) } : {});
+      await root.remove(below(top, at), kind === "file" ? { ifMatch: parseDigest(content) } : {});
     },
   };
 }
@@ -72,10 +74,11 @@ async function* freed<P extends TreePart>(parts: AsyncIterable<P>): AsyncGenerat
 }
 
 /** From this machine to the node. */
-export function pushSides({ transfer, remote, root, shown }: SyncEnds): SyncSides {
+export function pushSides({ transfer, remote, root, shown, at: top = rootPath }: SyncEnds): SyncSides {
   const { workspace, path } = remote;
   return {
-    contents: (only) => packTree({ root, path: rootPath, only: only.map(toPath), signal: transfer.signal }),
+    contents: (only) =>
+      packTree({ root, path: top, only: only.map((path) => below(top, path)), signal: transfer.signal }),
     store: async (parts) => {
       const found: TreeProblem[] = [];
       const messages = treeMessages({
@@ -90,7 +93,7 @@ export function pushSides({ transfer, remote, root, shown }: SyncEnds): SyncSide
     carry: async (change) => {
       const { entry } = change;
       const target = remoteChild(remote, entry.path);
-      await using file = await root.openFile(toPath(entry.path));
+      await using file = await root.openFile(below(top, entry.path));
       const partKey = partKeyOf(hereOf(`${shown}/${entry.path}`), target.shown);
       await storeFile(transfer, {
         workspace,
@@ -113,8 +116,8 @@ function toCondition(text: string): Condition {
 }
 
 /** Paths of a listing were parsed where they were found. */
-function toPath(path: string): WorkspacePath {
-  return path as WorkspacePath;
+function below(top: WorkspacePath, path: string): WorkspacePath {
+  return appendPath(top, path as WorkspacePath);
 }
 
 function toFault(fault: Parameters<typeof fromWireFault>[0] | undefined): Fault {

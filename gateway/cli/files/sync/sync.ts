@@ -117,7 +117,7 @@ async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
   });
   const ends = { transfer, remote, root: folder.root, shown: job.local };
   const applied = await applyPlan(plan.changes, target.entries, isPush ? pushSides(ends) : pullSides(ends));
-  await writeState(place, await nextState(job, { ...found, applied, folder }));
+  if (!isRemembered(found)) await writeState(place, await nextState(job, { ...found, applied, folder }));
   return resultOf(job, found, applied);
 }
 
@@ -139,6 +139,20 @@ async function listHere(
     nowMs: runtime.clock.now(),
     signal: transfer.signal,
   });
+}
+
+/** Whether all that would be remembered is: nothing was done, and nothing was read that was not known. */
+function isRemembered({ state, remoteTree, localTree, plan }: Found): boolean {
+  if (!state || plan.changes.length > 0 || state.remoteDigest !== remoteTree.digest) return false;
+  if (state.localIdentity !== localTree.identity || state.remoteIdentity !== remoteTree.identity)
+    return false;
+  for (const [path, file] of localTree.files) if (state.localFiles.get(path) !== file) return false;
+  const left = new Set([...plan.clashes.map(({ path }) => path), ...plan.kept]);
+  for (const [path, entry] of remoteTree.entries) {
+    const isBoth = localTree.entries.has(path) && !left.has(path);
+    if (isBoth && state.base.get(path) !== contentOf(entry)) return false;
+  }
+  return true;
 }
 
 interface Done extends Found {

@@ -1,0 +1,52 @@
+import { afterAll, beforeAll, expect } from "vitest";
+import { stallMs } from "../../../gateway/cli/files/transfer.ts";
+import { errorOf } from "../../scenarios/files/pair.ts";
+import { proves } from "../../support/proves.ts";
+import { spawnProgram } from "../../support/spawn-program.ts";
+import { makeTempFolder } from "../../support/temp-folder.ts";
+import { startBreakablePair, type BreakablePair } from "./one-way.ts";
+
+const mega = 1_000_000;
+const longMs = 3 * 60_000;
+let pair: BreakablePair;
+
+beforeAll(async () => {
+  pair = await startBreakablePair();
+}, 120_000);
+
+afterAll(async () => {
+  await pair[Symbol.asyncDispose]();
+});
+
+proves(
+  "files.stall-not-total",
+  "a transfer may take long, but not stand still",
+  { timeout: 2 * longMs + 4 * stallMs },
+  async () => {
+    expect(stallMs).toBe(60_000);
+    await using here = await makeTempFolder();
+    const sizeBytes = (longMs / 1000) * mega;
+    await pair.workspace.write({ slow: Buffer.alloc(sizeBytes, "slow") });
+    pair.proxy.limit(mega);
+    const slow = await pair.files(["get", "devbox:/app/slow", here.join("slow"), "--json"], {
+      timeoutMs: 2 * longMs,
+    });
+    expect(slow.exitCode).toBe(0);
+    const { bytesSent, durationMs } = slow.json as { bytesSent: number; durationMs: number };
+    expect(bytesSent).toBe(sizeBytes);
+    // It took about as long as the line makes it, far longer than what may pass without a byte.
+    expect(durationMs).toBeGreaterThan(longMs * 0.8);
+
+    await using program = spawnProgram(["files", "get", "devbox:/app/slow", here.join("again"), "--json"], {
+      home: pair.gateway.home,
+    });
+    const at = pair.proxy.counts.up.bytes;
+    await expect.poll(() => pair.proxy.counts.up.bytes - at, { timeout: 60_000 }).toBeGreaterThan(2 * mega);
+    pair.proxy.stall();
+    const { exitCode } = await program.ended;
+    expect(exitCode).toBe(1);
+    expect(errorOf({ json: JSON.parse(program.stdout()) as unknown }).code).toBe("DEADLINE_EXCEEDED");
+    pair.proxy.mend();
+    pair.proxy.resume();
+  },
+);
