@@ -256,4 +256,20 @@ export const pairing = [
     id: "pairing.unknown-identity-stops",
     says: "A node that the gateway no longer knows gets `IDENTITY_UNKNOWN`, stops after at most 3 tries with exit 3 and the command to join again, is not started again by its service, and has written at most 10 log lines 2 min later.",
   },
+  {
+    id: "pairing.rename-keeps-identity",
+    says: "`fairlead nodes rename` keeps id, link, labels and grants; the old alias then resolves to `NOT_FOUND`, exit 4, and neither a renamed node nor one with a new host name asks for another certificate.",
+  },
+  {
+    id: "pairing.alias-reuse-carries-no-rights",
+    says: "A new node that gets the alias of a revoked one has another id, and no grant, approval or lease of the old node applies to it.",
+  },
+  {
+    id: "pairing.rejoin-after-terminal-state",
+    says: "`node join CODE` in a home whose state is `IDENTITY_UNKNOWN` or `IDENTITY_EXPIRED` enrols the same key again, and a gateway that still knows it keeps its alias, labels and grants; after `IDENTITY_REVOKED` it makes a new key and says so.",
+  },
+  {
+    id: "pairing.copied-home-way-back",
+    says: "On a copied home that was refused, `fairlead node join CODE --new-identity` makes a key of its own and joins as another node, and the original keeps its link, certificate and grants.",
+  },
 ] as const;

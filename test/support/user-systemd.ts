@@ -44,7 +44,7 @@ exec unshare --cgroup sh -e -c '${ownControlGroups} exec ${systemd} --user'
 const endScript = `
 ${ownControlGroups}
 echo 1 > /sys/fs/cgroup/$1/cgroup.kill
-find /sys/fs/cgroup/$1 -depth -type d -exec rmdir {} +
+find /sys/fs/cgroup/$1 -depth -type d -exec rmdir {} + 2> /dev/null
 `;
 
 /** Starts it, with nothing to run, and waits until it answers. */

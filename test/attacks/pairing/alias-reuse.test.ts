@@ -1,11 +1,14 @@
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { listOf, memberOf } from "../../support/cli-fault.ts";
+import { proves } from "../../support/proves.ts";
 import type { CliResult } from "../../support/run-cli.ts";
+import { grantRead } from "../../support/standing-grant.ts";
 import { startGateway } from "../../support/start-gateway.ts";
 import { startNode, type TestNode } from "../../support/start-node.ts";
 import { makeTempWorkspace } from "../../support/temp-workspace.ts";
 
-test(
+proves(
+  "pairing.alias-reuse-carries-no-rights",
   "a node that gets the alias of a revoked one is another node, and what was allowed there is not allowed here",
   { timeout: 120_000 },
   async () => {
@@ -24,6 +27,8 @@ test(
       await gateway.json(["sessions", "open", "--agent", "coder", "--workspace", "devbox:/app"]),
       "id",
     ) as string;
+    const grant = await grantRead(gateway, "devbox:/app/a.txt");
+    expect(grant.shown).toMatchObject({ nodeId: old.nodeId });
     const approvalId = askedFor(await call());
     expect((await gateway.cli(["approvals", "allow", approvalId])).exitCode).toBe(0);
     expect((await gateway.cli(["nodes", "revoke", "devbox"])).exitCode).toBe(0);
@@ -33,6 +38,7 @@ test(
     expect(fresh.nodeId).not.toBe(old.nodeId);
     expect(askedFor(await call())).not.toBe(approvalId);
     expect(await workspace.has("done")).toBe(false);
+    expect(await grant.readsAt("devbox:/app/a.txt")).toBe(false);
     const read = await gateway.cli([
       "tools",
       "call",
@@ -41,6 +47,7 @@ test(
       session,
       "--args",
       '{"path":"a.txt"}',
+      "--no-wait",
       "--json",
     ]);
     expect(read.exitCode).not.toBe(0);

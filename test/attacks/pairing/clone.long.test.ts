@@ -2,7 +2,9 @@ import { cp, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { listOf, memberOf } from "../../support/cli-fault.ts";
+import { proves } from "../../support/proves.ts";
 import { type Program, spawnProgram } from "../../support/spawn-program.ts";
+import { grantRead } from "../../support/standing-grant.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
 import { inviteCode, startNode, type TestNode } from "../../support/start-node.ts";
 import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
@@ -97,16 +99,20 @@ test("a copied home is refused while the original is linked, and both are named"
   expect(clone.pid).toBeGreaterThan(0);
 });
 
-test(
+proves(
+  "pairing.copied-home-way-back",
   "a copied home joins as another node with a key of its own, and the original is not touched",
   patience,
   async () => {
     await using gateway = await startGateway();
+    await using workspace = await makeTempWorkspace({ "a.txt": "a" });
     await using node = await startNode({
       gateway,
       profile: "work",
       inviteArgs: ["--label", "region=eu"],
+      workspaces: { app: workspace.path },
     });
+    const grant = await grantRead(gateway, "devbox:/app/a.txt");
     await using copy = await copyHome(node);
     const key = await readFile(join(node.home, "node/identity/key.pem"), "utf8");
     const certificate = await readFile(join(node.home, "node/identity/cert.pem"), "utf8");
@@ -130,6 +136,8 @@ test(
     expect(await readFile(join(node.home, "node/identity/key.pem"), "utf8")).toBe(key);
     expect(await readFile(join(node.home, "node/identity/cert.pem"), "utf8")).toBe(certificate);
     expect(await gateway.json(["nodes", "show", "second"])).toMatchObject({ state: "online" });
+    expect(await grant.list()).toEqual([grant.shown]);
+    expect(await grant.readsAt("devbox:/app/a.txt")).toBe(true);
   },
 );
 

@@ -15,6 +15,7 @@ import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { silentLog } from "../../../shared/log/log.ts";
 import { serve } from "../../../shared/rpc/service.ts";
 import { proves } from "../../support/proves.ts";
+import { grantRead } from "../../support/standing-grant.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
 import { inviteCode } from "../../support/start-node.ts";
 import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
@@ -164,5 +165,34 @@ proves(
     expect(await show(gateway, "buildbox")).toMatchObject(kept);
     // Neither the new alias nor the new host name is a reason for another certificate.
     expect(await readFile(home.join("node/identity/cert.pem"), "utf8")).toBe(certificate);
+  },
+);
+
+proves(
+  "pairing.rename-keeps-identity",
+  "a renamed node is the same with all that is its own, and neither name nor host name is in its certificate",
+  { timeout: 120_000 },
+  async () => {
+    await using gateway = await startGateway();
+    await using home = await makeTempFolder();
+    await using workspace = await makeTempWorkspace({ "a.txt": "a" });
+    await joinAs(await inviteCode(gateway, ["--name", "devbox", "--label", "env=dev"]), home);
+    const machine = { workspace: workspace.path, version: "1.0.0" };
+    const certificateIn = (): Promise<string> => readFile(home.join("node/identity/cert.pem"), "utf8");
+    const certificate = await certificateIn();
+    {
+      await using _ = await startMachine(home, { ...machine, hostName: "one" });
+      const grant = await grantRead(gateway, "devbox:/app/a.txt");
+      const { id, generation, labels } = await show(gateway, "devbox");
+      expect((await gateway.cli(["nodes", "rename", "devbox", "buildbox"])).exitCode).toBe(0);
+      expect(await show(gateway, "buildbox")).toMatchObject({ id, generation, labels, state: "online" });
+      expect(await grant.list()).toMatchObject([{ nodeId: id, node: "buildbox" }]);
+      expect(await grant.readsAt("buildbox:/app/a.txt")).toBe(true);
+      const old = await gateway.cli(["nodes", "show", "devbox", "--json"]);
+      expect(old).toMatchObject({ exitCode: 4, json: { error: { code: "NOT_FOUND" } } });
+    }
+    await using _ = await startMachine(home, { ...machine, hostName: "two" });
+    expect(await show(gateway, "buildbox")).toMatchObject({ state: "online", hostName: "two" });
+    expect(await certificateIn()).toBe(certificate);
   },
 );

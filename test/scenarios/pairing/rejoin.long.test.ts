@@ -1,13 +1,16 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync, type SQLOutputValue } from "node:sqlite";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { memberOf } from "../../support/cli-fault.ts";
 import { startGatewayBehindProxy } from "../../support/gateway-behind-proxy.ts";
 import { lapseCertificate } from "../../support/lapsed-certificate.ts";
+import { proves } from "../../support/proves.ts";
 import { spawnProgram } from "../../support/spawn-program.ts";
+import { grantRead } from "../../support/standing-grant.ts";
 import type { TestGateway } from "../../support/start-gateway.ts";
 import { inviteCode, startNode, type TestNode } from "../../support/start-node.ts";
+import { makeTempWorkspace } from "../../support/temp-workspace.ts";
 
 type Row = Readonly<Record<string, SQLOutputValue>>;
 
@@ -56,27 +59,40 @@ interface Rejoined {
   readonly said: string;
 }
 
-/** `node join` with a code for another alias, label and profile. */
-async function rejoin(gateway: TestGateway, node: TestNode, alias: string): Promise<Rejoined> {
+/** `node join` with a code for another alias, label and profile; `look` while it is linked. */
+async function rejoin(
+  gateway: TestGateway,
+  node: TestNode,
+  { alias, look }: { readonly alias: string; readonly look?: () => Promise<void> },
+): Promise<Rejoined> {
   const code = await inviteCode(gateway, ["--name", alias, "--label", "region=us", "--profile", "full"]);
   await using joined = spawnProgram(["node", "join", code, "--json"], { home: node.home });
   const ready: unknown = JSON.parse(await joined.waitForLine((line) => line.includes('"event":"ready"')));
+  await look?.();
   const { exitCode } = await joined.kill("SIGTERM");
   expect(exitCode).toBe(0);
   return { nodeId: memberOf(ready, "nodeId"), alias: memberOf(ready, "alias"), said: joined.stderr() };
 }
 
-test(
+proves(
+  "pairing.rejoin-after-terminal-state",
   "an expired or unknown identity enrols its key again and keeps what is the node's; a revoked one gets a new key",
   { timeout: 300_000 },
   async () => {
     await using kit = await startGatewayBehindProxy();
     const { gateway, proxy } = kit;
+    await using workspace = await makeTempWorkspace({ "a.txt": "a" });
     await using node = await startNode({
       gateway,
       profile: "work",
       inviteArgs: ["--label", "region=eu"],
+      workspaces: { app: workspace.path },
     });
+    const grant = await grantRead(gateway, "devbox:/app/a.txt");
+    const keepsGrant = async (): Promise<void> => {
+      expect(await grant.list()).toEqual([grant.shown]);
+      expect(await grant.readsAt("devbox:/app/a.txt")).toBe(true);
+    };
     await node.kill("SIGTERM");
     const keyOf = async (): Promise<string> =>
       await readFile(join(node.home, "node/identity/key.pem"), "utf8");
@@ -85,7 +101,10 @@ test(
 
     await lapseCertificate({ gatewayHome: gateway.home, nodeHome: node.home, days: 91 });
     expect((await endOf(node)).code).toBe("IDENTITY_EXPIRED");
-    expect(await rejoin(gateway, node, "other")).toMatchObject({ nodeId: node.nodeId, alias: "devbox" });
+    expect(await rejoin(gateway, node, { alias: "other", look: keepsGrant })).toMatchObject({
+      nodeId: node.nodeId,
+      alias: "devbox",
+    });
     expect(await gateway.json(["nodes", "show", "devbox"])).toMatchObject(kept);
     expect(await keyOf()).toBe(key);
 
@@ -98,21 +117,24 @@ test(
     expect(unknown.lines).toBeLessThanOrEqual(10);
     expect(proxy.counts.connections - dialled).toBeLessThanOrEqual(3);
     await withState(gateway, (db) => rows.forEach((row) => putRow(db, row)));
-    expect(await rejoin(gateway, node, "another")).toMatchObject({ nodeId: node.nodeId, alias: "devbox" });
+    expect(await rejoin(gateway, node, { alias: "another", look: keepsGrant })).toMatchObject({
+      nodeId: node.nodeId,
+      alias: "devbox",
+    });
     expect(await gateway.json(["nodes", "show", "devbox"])).toMatchObject(kept);
     expect(await keyOf()).toBe(key);
 
     // Forgotten for good: the same key is a node of its own.
     await withState(gateway, (db) => void takeRow(db, node.nodeId));
     expect((await endOf(node)).code).toBe("IDENTITY_UNKNOWN");
-    const anew = await rejoin(gateway, node, "anew");
+    const anew = await rejoin(gateway, node, { alias: "anew" });
     expect(anew).toMatchObject({ alias: "anew" });
     expect(anew.nodeId).not.toBe(node.nodeId);
     expect(await keyOf()).toBe(key);
 
     expect((await gateway.cli(["nodes", "revoke", "anew"])).exitCode).toBe(0);
     expect((await endOf(node)).code).toBe("IDENTITY_REVOKED");
-    const last = await rejoin(gateway, node, "last");
+    const last = await rejoin(gateway, node, { alias: "last" });
     expect(last.said).toContain("joins with a new key");
     expect(last.nodeId).not.toBe(anew.nodeId);
     expect(await keyOf()).not.toBe(key);
