@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { faultOf, memberOf } from "../../support/cli-fault.ts";
 import { endSupervisors } from "../../support/end-supervisors.ts";
@@ -106,5 +106,36 @@ proves(
 
     expect((await cli("node", "uninstall")).exitCode).toBe(0);
     expect(faultOf(await cli("node", "start"))).toMatchObject({ exitCode: 4, code: "NOT_FOUND" });
+  },
+);
+
+test(
+  "a gateway runs as a service, comes back after a crash, and stays away once it is stopped",
+  { timeout: 300_000, skip: !canRunSystemd() },
+  async () => {
+    await using home = await makeTempFolder();
+    await using systemd = await startUserSystemd();
+    const cli = (...args: readonly string[]): ReturnType<typeof runCli> =>
+      runCli([...args, "--json"], { home: home.path, env: systemd.env, timeoutMs: 120_000 });
+    const answers = async (): Promise<number | null> => (await cli("gateway", "status")).exitCode;
+
+    const free = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    const installed = await cli("gateway", "install", "--scope", "user", ...free);
+    expect({ installed, exitCode: installed.exitCode }).toMatchObject({ exitCode: 0 });
+    const service = String(memberOf(installed.json, "service"));
+    await expect.poll(answers, { timeout: 60_000 }).toBe(0);
+    await systemd.control(["kill", "--kill-whom=main", "--signal=KILL", service]);
+    const restarts = (): Promise<string> =>
+      systemd.control(["show", "--property=NRestarts", "--value", service]);
+    await expect.poll(restarts, { timeout: 60_000 }).toBe("1");
+    await expect.poll(answers, { timeout: 60_000 }).toBe(0);
+
+    const stopped = await cli("gateway", "stop");
+    expect(stopped.json).toMatchObject({ service, state: "inactive", pid: null, lastStatus: 0 });
+    expect(await answers()).toBe(5);
+    expect((await cli("gateway", "start")).json).toMatchObject({ state: "active" });
+    const gone = await cli("gateway", "uninstall");
+    expect(gone.json).toMatchObject({ service, installed: false });
+    expect(await answers()).toBe(5);
   },
 );
