@@ -54,7 +54,6 @@ export function unitFile(spec: ServiceSpec): string {
     `ExecStart=${spec.command.map(quoteWord).join(" ")}`,
     ...Object.entries(environment).map(([name, value]) => `Environment=${quote(`${name}=${value}`)}`),
     ...(isSystem && spec.uid !== undefined ? [`User=${spec.uid}`] : []),
-    "UMask=0077",
     "Restart=on-failure",
     `RestartSec=${restartSeconds}`,
     "# Wrong configuration, revoked or unknown, no identity: only a person can mend these.",

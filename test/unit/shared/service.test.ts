@@ -22,6 +22,8 @@ test("a crash is mended for ever, but a status that only a person can mend is fi
 
 test("what runs for sessions outlives the agent, and a gateway ends as a whole", () => {
   expect(valuesOf(unitFile(node), "KillMode")).toEqual(["process"]);
+  // What they write has the modes that it would have without a service.
+  expect(valuesOf(unitFile(node), "UMask")).toEqual([]);
   expect(valuesOf(unitFile(node), "OOMPolicy")).toEqual(["continue"]);
   expect(valuesOf(unitFile({ ...node, program: "gateway" }), "KillMode")).toEqual(["mixed"]);
 });
