@@ -240,15 +240,19 @@ class JobTable implements Jobs {
     for (const link of links) link.leave();
     using deadline = startDeadline({ timeoutMs: leaveMs, clock: this.#options.clock });
     await raceSignal(Promise.all(links.map(({ closed }) => closed)), deadline.signal).catch(() => undefined);
-    await this.#untilGone(deadline.signal).catch((error: unknown) => {
+    const left = new Set(links.map(({ name }) => name));
+    await this.#untilGone(left, deadline.signal).catch((error: unknown) => {
       this.#options.onFault?.(faultFromError(error), "jobs");
     });
   }
 
-  /** A supervisor without jobs ends when its last agent leaves; its files go first. */
-  async #untilGone(signal: AbortSignal): Promise<void> {
+  /**
+   * A supervisor without jobs ends when its last agent leaves; its files go first. One that this agent never spoke with is
+   * not waited for: in the copy of a home its file names that of another home.
+   */
+  async #untilGone(left: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     if (this.#jobs.size > 0) return;
-    while ((await findSupervisors(this.#options.dir)).length > 0)
+    while ((await findSupervisors(this.#options.dir)).some(({ name }) => left.has(name)))
       await this.#options.clock.sleep(10, { signal });
   }
 }

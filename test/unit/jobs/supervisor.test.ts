@@ -1,10 +1,14 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { jobFolder, readExit } from "../../../node-agent/jobs/job-record.ts";
-import { defaultUnlinkedMs } from "../../../node-agent/jobs/jobs.ts";
+import { defaultUnlinkedMs, openJobs } from "../../../node-agent/jobs/jobs.ts";
 import type { FromSupervisor, JobStart } from "../../../node-agent/jobs/messages.ts";
 import { connectSupervisor, findSupervisors } from "../../../node-agent/jobs/supervisor-link.ts";
-import { startSupervisor } from "../../../node-agent/jobs/supervisor.ts";
+import { startSupervisor, supervisorsFolder } from "../../../node-agent/jobs/supervisor.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
+import { systemClock } from "../../../shared/lifetime/clock.ts";
+import { processMark } from "../../../shared/process/process-mark.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 
@@ -77,4 +81,22 @@ test("jobs have ten minutes without a link, and a link that is back in time give
   expect(exit).toMatchObject({ fault: { code: "CANCELLED", details: { reason: "unlinked" } }, unended: [] });
   expect(await home.entries()).not.toContain("jobs/supervisors/one.sock");
   supervisor.stop(new Fault("CANCELLED", "stopping twice is harmless"));
+});
+
+test("the agent of a copied home does not wait for the supervisor of the home that it was copied from", async () => {
+  await using home = await makeTempFolder();
+  const dir = home.join("jobs");
+  const note = { mark: processMark(process.pid), protocol: 1, version: "1" };
+  await mkdir(supervisorsFolder(dir), { recursive: true });
+  await writeFile(join(supervisorsFolder(dir), "other.json"), JSON.stringify(note));
+  expect(await findSupervisors(dir)).toHaveLength(1);
+  const faults: unknown[] = [];
+  const jobs = await openJobs({
+    dir,
+    version: "1",
+    clock: systemClock,
+    onFault: (error) => void faults.push(error),
+  });
+  await jobs[Symbol.asyncDispose]();
+  expect(faults).toEqual([]);
 });
