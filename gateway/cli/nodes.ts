@@ -1,8 +1,10 @@
 import { Fault } from "../../shared/fault/fault.ts";
 import { Admin } from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import { Files, type WatchLimit } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { toTime } from "../../shared/terminal/json.ts";
 import { parsePairs } from "../../shared/terminal/pairs.ts";
+import { limitNote, limitToJson } from "./files/freshness-view.ts";
 import { given, nodeArgument, nodesToTable, nodeToJson, nodeToLines } from "./node-view.ts";
 import { bulkOptions, nodeOrSelector, runOnNodes } from "./nodes-bulk.ts";
 import { nodesCall } from "./nodes-call.ts";
@@ -10,7 +12,7 @@ import { dutyCommands } from "./nodes-duty.ts";
 import { enrolmentCommands } from "./nodes-enrolments.ts";
 import { label, note } from "./nodes-label.ts";
 import { nodesOutcome } from "./nodes-outcome.ts";
-import { openGateway } from "./open-gateway.ts";
+import { openGateway, type OpenGateway } from "./open-gateway.ts";
 
 const states = ["online", "reconnecting", "draining", "offline", "revoked"];
 
@@ -47,7 +49,12 @@ export const commands: readonly CommandModule[] = [
       await using gateway = await openGateway(runtime);
       const { node } = await gateway.client(Admin).getNode({ node: input.argument("node") }, gateway.call());
       const shown = given(node);
-      await runtime.output.result(nodeToJson(shown), () => nodeToLines(shown, runtime.clock.now()));
+      const limit = await findWatchLimit(gateway, shown.alias);
+      const note = limitNote(shown.alias, limit);
+      await runtime.output.result({ ...nodeToJson(shown), watchLimit: limitToJson(limit) }, () => [
+        ...nodeToLines(shown, runtime.clock.now()),
+        ...(note === undefined ? [] : [note]),
+      ]);
     },
   },
   {
@@ -100,4 +107,10 @@ function unknownState(state: string): Fault {
     hint: `use one of ${states.join(", ")}`,
     details: { field: "state", actual: state },
   });
+}
+
+/** The kernel's limit of watches on a node, when it is near or reached. */
+async function findWatchLimit(gateway: OpenGateway, alias: string): Promise<WatchLimit | undefined> {
+  const { exports } = await gateway.client(Files).listExports({ node: alias }, gateway.call());
+  return exports.find(({ freshness }) => freshness?.limit)?.freshness?.limit;
 }

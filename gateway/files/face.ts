@@ -1,6 +1,7 @@
-import type { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
-import type { MethodImplementation, ServiceImplementation } from "../../shared/rpc/service.ts";
+import type { Files, WorkspaceFreshness } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { CallContext, MethodImplementation, ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Nodes } from "../pairing/nodes.ts";
+import { askFreshness, freshnessKey } from "./freshness.ts";
 import { perform, type OperationOptions } from "./operation.ts";
 import { passManifest } from "./pass-manifest.ts";
 import { passRead, passTree } from "./pass-reads.ts";
@@ -27,7 +28,7 @@ type Methods = (typeof Files)["method"];
  */
 export function createFilesFace(options: FilesFaceOptions): ServiceImplementation<typeof Files> {
   return {
-    listExports: () => listExports(options),
+    listExports: ({ node }, context) => listExports(options, node, context),
     stat: stat(options),
     list: list(options),
     remove: remove(options),
@@ -47,15 +48,20 @@ export function createFilesFace(options: FilesFaceOptions): ServiceImplementatio
 
 async function listExports(
   options: FilesFaceOptions,
+  node: string,
+  context: CallContext,
 ): ReturnType<MethodImplementation<Methods["listExports"]>> {
   const aliases = new Map<string, string>();
   // What is gone for good is no workspace; `nodes show` says why.
-  const states = options.registry.list().filter(({ reason }) => reason !== "revoked");
-  for (const nodeId of new Set(states.map((state) => state.nodeId))) {
+  const known = options.registry.list().filter(({ reason }) => reason !== "revoked");
+  for (const nodeId of new Set(known.map((state) => state.nodeId))) {
     aliases.set(nodeId, (await options.nodes.find(nodeId))?.alias ?? nodeId);
   }
+  const states = known.filter(({ nodeId }) => node === "" || aliases.get(nodeId) === node);
+  const fresh = await askFreshness(options.registry, states, context);
   return {
     exports: states.map((state) => ({
+      ...toFreshness(fresh.get(freshnessKey(state))),
       workspace: `${aliases.get(state.nodeId) ?? state.nodeId}:/${state.workspace}`,
       writable: state.writable,
       containment: state.containment,
@@ -65,6 +71,10 @@ async function listExports(
       leaseEpoch: BigInt(state.epoch),
     })),
   };
+}
+
+function toFreshness(freshness: WorkspaceFreshness | undefined): { freshness?: WorkspaceFreshness } {
+  return freshness ? { freshness } : {};
 }
 
 function stat(options: FilesFaceOptions): MethodImplementation<Methods["stat"]> {

@@ -10,16 +10,20 @@ import { readManifest } from "./manifest.ts";
 import { dropPart, findPart } from "./parts.ts";
 import { readFile } from "./read-file.ts";
 import { readTree, takeTreeHeader, writeTree } from "./trees.ts";
-import { settleFiles, watchFiles } from "./watch.ts";
+import { settleFiles, toWireFreshness, watchFiles } from "./watch.ts";
 import { parseRequestPath, toOperation, toPins, toWireEntry, toWireSource } from "./wire.ts";
 import { takeHeader, writeFile } from "./write-file.ts";
 
-type FileManifests = Pick<Manifests, "of" | "watchOf">;
+type FileManifests = Pick<Manifests, "of" | "watchOf" | "freshness" | "limit">;
 type FilesMethods = Required<ServiceImplementation<typeof Files>>;
 
 /** The machine's files, behind its own policy: what its gateway and its own tools call. */
 export function createFiles(exports: Exports, manifests: FileManifests): FilesMethods {
-  return { ...readMethods(exports), ...changeMethods(exports), ...compareMethods(exports, manifests) };
+  return {
+    ...readMethods(exports, manifests),
+    ...changeMethods(exports),
+    ...compareMethods(exports, manifests),
+  };
 }
 
 /** Finds the workspace; the call ends when the caller leaves or the export ends. */
@@ -35,9 +39,15 @@ async function enter(
 
 function readMethods(
   exports: Exports,
+  manifests: FileManifests,
 ): Pick<FilesMethods, "listExports" | "stat" | "list" | "preflight" | "read" | "readTree"> {
   return {
-    listExports: async () => ({ exports: exports.list().map(toWireExport) }),
+    listExports: async () => ({
+      exports: exports.list().map((one) => ({
+        ...toWireExport(one),
+        freshness: toWireFreshness(manifests.freshness(one.settings.name), manifests.limit()),
+      })),
+    }),
     stat: async (request, context) => {
       const { workspace } = await enter(exports, request.workspace, context.signal);
       const path = parseRequestPath(request.path);

@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
   type FilesBarrierRequest,
@@ -9,11 +9,15 @@ import {
   FilesWatchResponseSchema,
   FilesWatchKind,
   SourceSchema,
+  WatchLimitSchema,
+  type WorkspaceFreshness,
+  WorkspaceFreshnessSchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { isBeneath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
+import type { WatchLimit } from "../workspace/kernel-watches.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
-import type { Delivery, SharedWatch } from "../workspace/shared-watch.ts";
+import type { Delivery, Freshness, SharedWatch } from "../workspace/shared-watch.ts";
 import { toWireState } from "./manifest.ts";
 import { parseRequestPath, toWireSource } from "./wire.ts";
 
@@ -98,4 +102,30 @@ export async function settleFiles(
   const outcome = await watch.barrier(token, signal);
   if (!(outcome instanceof Fault)) return create(FilesBarrierResponseSchema, { cursor: outcome });
   return create(FilesBarrierResponseSchema, { fault: toWireFault(outcome) });
+}
+
+/** How fresh what is known of a workspace is, as it travels. */
+export function toWireFreshness(
+  { state, fault, lastEventAtMs, lastScanAtMs, folders, covered }: Freshness,
+  limit: WatchLimit | undefined,
+): WorkspaceFreshness {
+  const freshness = create(WorkspaceFreshnessSchema, {
+    watch: state,
+    lastEventMs: BigInt(Math.round(lastEventAtMs)),
+    lastScanMs: BigInt(Math.round(lastScanAtMs)),
+    folders: BigInt(folders),
+    coveredFolders: BigInt(covered),
+  });
+  if (fault) freshness.fault = toWireFault(fault);
+  if (limit) freshness.limit = create(WatchLimitSchema, toWireLimit(limit));
+  return freshness;
+}
+
+function toWireLimit({
+  limit,
+  setting,
+  used,
+  isReached,
+}: WatchLimit): MessageInitShape<typeof WatchLimitSchema> {
+  return { limit: BigInt(limit), setting, used: BigInt(used), reached: isReached };
 }

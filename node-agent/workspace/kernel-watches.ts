@@ -124,7 +124,7 @@ export class KernelWatches implements Disposable {
   limit(): WatchLimit {
     const { limit, setting } = this.#readLimit();
     // One that was raised since is not reached until the kernel says so again.
-    const isReached = this.#refusedAt > 0 && limit <= this.#refusedAt;
+    const isReached = this.#used > 0 && this.#refusedAt > 0 && limit <= this.#refusedAt;
     return { limit, setting, used: this.#used, isReached };
   }
 

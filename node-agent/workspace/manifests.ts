@@ -4,9 +4,9 @@ import { makePrivateFolder } from "../../shared/identity/private-files.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { Scope } from "../../shared/lifetime/scope.ts";
 import type { Log } from "../../shared/log/log.ts";
-import { KernelWatches, type OpenWatch } from "./kernel-watches.ts";
+import { KernelWatches, type OpenWatch, type WatchLimit } from "./kernel-watches.ts";
 import type { Workspace } from "./open-workspace.ts";
-import { SharedWatch } from "./shared-watch.ts";
+import { type Freshness, SharedWatch } from "./shared-watch.ts";
 import { WorkspaceManifest } from "./workspace-manifest.ts";
 
 /** What the manifests of this machine stand on. */
@@ -29,11 +29,25 @@ export interface Manifests extends AsyncDisposable {
   of(workspace: Workspace): WorkspaceManifest;
   /** The watch of `workspace`, over its manifest. */
   watchOf(workspace: Workspace): SharedWatch;
+  /** How fresh what is known of the export of this name is. */
+  freshness(name: string): Freshness;
+  /** The kernel's limit of watches, when it is near or reached. */
+  limit(): WatchLimit | undefined;
 }
 
 /** How long one that nobody asks for stays in memory, in milliseconds. */
 const idleMs = 600_000;
 const lookEveryMs = 60_000;
+/** A limit is near from this share on. */
+const nearShare = 0.8;
+const unknown: Freshness = {
+  state: "off",
+  fault: undefined,
+  lastEventAtMs: 0,
+  lastScanAtMs: 0,
+  folders: 0,
+  covered: 0,
+};
 /** The folder of the kernel watches' own files. */
 const cookies = "cookies";
 const suffix = ".manifest";
@@ -78,6 +92,15 @@ class ManifestRegistry implements Manifests {
 
   watchOf(workspace: Workspace): SharedWatch {
     return this.#hold(workspace).watch;
+  }
+
+  freshness(name: string): Freshness {
+    return this.#held.get(name)?.watch.freshness() ?? unknown;
+  }
+
+  limit(): WatchLimit | undefined {
+    const limit = this.#kernel.limit();
+    return limit.isReached || limit.used >= limit.limit * nearShare ? limit : undefined;
   }
 
   #hold(workspace: Workspace): Held {

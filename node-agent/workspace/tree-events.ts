@@ -27,20 +27,20 @@ export function toEvents(
     const key = keyOf(change.known);
     if (key !== undefined) gone.set(key, change);
   }
+  const come = changes.filter(({ kind }) => kind !== "removed");
+  const occupied = new Set(come.map(({ path }) => path));
   const moved = new Map<TreeChange, TreeChange>();
   const taken = new Set<TreeChange>();
-  for (const change of changes) {
-    if (change.kind === "removed") continue;
+  for (const change of come) {
     const key = keyOf(change.known);
     const from = key === undefined ? undefined : gone.get(key);
+    // Where something stands again nothing went away from: its inode may have been given to another thing.
+    if (!from || taken.has(from) || occupied.has(from.path)) continue;
     // One that only changed did not come from elsewhere.
-    const isMove =
-      from && !taken.has(from) && (change.kind === "created" || idOf(change.before) !== idOf(change.known));
-    if (!isMove || from.path === change.path) continue;
+    if (change.kind === "changed" && idOf(change.before) === idOf(change.known)) continue;
     moved.set(change, from);
     taken.add(from);
   }
-  const come = changes.filter(({ kind }) => kind !== "removed");
   const left = removed.filter((change) => !taken.has(change));
   return sort([...left, ...come], orderOf).map((change) => toSaid(change, moved.get(change)));
 }

@@ -136,6 +136,16 @@ export class WorkspaceManifest implements AsyncDisposable {
     this.#observer = observer;
   }
 
+  /** Looks at everything; what is found is told to the observer. */
+  async scanAll(signal: AbortSignal): Promise<void> {
+    await this.change(signal, async (options) => {
+      await scanTree(this.#top, rootPath, options);
+      this.#scannedAtMs = this.#options.clock.now();
+      // All of it was handed out.
+      this.#kept = new Map();
+    });
+  }
+
   /** Looks, with nobody else looking or reading meanwhile; what is found is told to the observer. */
   async change(signal: AbortSignal, look: (options: ScanOptions) => Promise<void>): Promise<void> {
     await this.#inTurn(async () => {

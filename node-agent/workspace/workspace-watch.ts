@@ -3,7 +3,7 @@ import { Fault } from "../../shared/fault/fault.ts";
 import { createBackoff } from "../../shared/lifetime/backoff.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { Scope } from "../../shared/lifetime/scope.ts";
-import { appendPath, rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { appendPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { ChangeTeller } from "./change-teller.ts";
 import { FolderWatches } from "./folder-watches.ts";
 import type { KernelWatches } from "./kernel-watches.ts";
@@ -52,6 +52,7 @@ export class WorkspaceWatch implements AsyncDisposable {
   readonly #scope: Scope;
   readonly #folders: FolderWatches;
   #state: WatchState = { kind: "starting" };
+  #isHeard = false;
   #mustCover = false;
   #mustVerify = false;
   #verifiedAtMs = 0;
@@ -108,7 +109,9 @@ export class WorkspaceWatch implements AsyncDisposable {
     const isHeard = this.#state.kind === "available" && (await kernel.barrier(signal));
     if (!isHeard) return this.#state.fault ?? notYet();
     await this.#process(signal);
-    if (this.#state.kind !== "available") return this.#state.fault ?? notYet();
+    if (this.#mustVerify) await this.#scanAll(signal);
+    // What is watched may be another folder by now.
+    if (this.#state.kind !== "available" || this.#mustCover) return this.#state.fault ?? notYet();
     return log.append({ kind: "settled", token }).tick;
   }
 
@@ -134,6 +137,8 @@ export class WorkspaceWatch implements AsyncDisposable {
   /** Watches every folder anew and looks at it, then says what came of it. */
   async #coverAll(signal: AbortSignal): Promise<void> {
     this.#mustCover = false;
+    // Before any folder is watched: a kernel that answers only afterwards may have been deaf to them.
+    this.#isHeard = await this.#options.kernel.barrier(signal);
     this.#folders.forget();
     await this.#scanAll(signal);
     await this.#tellCoverage(signal);
@@ -144,7 +149,7 @@ export class WorkspaceWatch implements AsyncDisposable {
     this.#mustVerify = false;
     const began = clock.now();
     this.#folders.retry();
-    await manifest.change(signal, (options) => scanTree(manifest.top, rootPath, options));
+    await manifest.scanAll(signal);
     teller.isTelling = true;
     if (!this.#mustVerify) teller.wasOpen = undefined;
     this.#verifiedAtMs = clock.now();
@@ -155,7 +160,7 @@ export class WorkspaceWatch implements AsyncDisposable {
     const { kernel, log } = this.#options;
     const { fault } = this.#folders;
     if (fault) return this.#tellUnavailable(fault);
-    if (!(await kernel.barrier(signal))) return this.#tellUnavailable(deaf());
+    if (!this.#isHeard || !(await kernel.barrier(signal))) return this.#tellUnavailable(deaf());
     if (this.#state.kind === "available" || this.#mustCover) return;
     this.#state = { kind: "available" };
     log.append({ kind: "available" });
@@ -198,7 +203,8 @@ export class WorkspaceWatch implements AsyncDisposable {
   /** Between two looks on the timer. */
   get #everyMs(): number {
     const { scanEveryMs } = this.#options;
-    return this.#state.kind === "available" ? scanEveryMs : Math.min(scanEveryMs, blindEveryMs);
+    // Half of it, since the kernel has time to answer.
+    return Math.min(scanEveryMs / 2, this.#state.kind === "available" ? Infinity : blindEveryMs);
   }
 
   async #readAgain(signal: AbortSignal): Promise<void> {
