@@ -220,4 +220,16 @@ export const files = [
     id: "files.watch-dead-watcher",
     says: "When the kernel watch ends without an error, `unavailable` with a reason is sent within one scan interval, later changes arrive by scan, and `available` follows a verified rescan; retries never stop.",
   },
+  {
+    id: "files.watch-ready-means-covered",
+    says: "`available` is sent only once every folder was verified as covered; with room for 64 kernel watches and 200 folders the node instead reports how many are covered, and a change in each of the 200 still arrives by timed scan.",
+  },
+  {
+    id: "files.watch-limit-shown",
+    says: "When the kernel's watch limit is at 80 % or reached, `fairlead workspaces ls` and `nodes show` on the gateway name the limit and the setting to raise; after it was raised coverage becomes full without a restart and `available` follows.",
+  },
+  {
+    id: "files.workspaces-ls",
+    says: "`fairlead workspaces ls --json` gives for each exported workspace its node, name, state, since, and, when it is not available, reason and next step, and for its freshness the times of the last event and the last full scan and the watch coverage.",
+  },
 ] as const;

@@ -1,7 +1,7 @@
-import { execFile } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -10,10 +10,8 @@ import {
   watch,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import type { OpenWatch } from "../../../node-agent/workspace/kernel-watches.ts";
 import type { Delivery } from "../../../node-agent/workspace/shared-watch.ts";
 import { digestOf } from "../../../shared/content/digest.ts";
@@ -144,8 +142,8 @@ proves(
     await seen.seen("available");
     const aside = `${temp.dir}.aside`;
     const replacing = { isOver: false };
-    const child = promisify(execFile)(process.execPath, ["-e", replaceThree, temp.dir, aside]);
-    void child.finally(() => (replacing.isOver = true));
+    const child = spawn(process.execPath, ["-e", replaceThree, temp.dir, aside], { stdio: "ignore" });
+    const ended = once(child, "exit").finally(() => void (replacing.isOver = true));
     let looks = 0;
     for (; !replacing.isOver; looks += 1) {
       const { entry } = await temp.files.stat(
@@ -155,7 +153,7 @@ proves(
       expect(entry?.path).toBeDefined();
       if (looks % 50 === 0) await systemClock.sleep(0);
     }
-    await child;
+    expect(await ended).toEqual([0, null]);
     await seen.settle();
     const lastDigest = (name: string): string | undefined => {
       const event = seen.events.findLast((one) => "path" in one && one.path === name);
