@@ -7,6 +7,7 @@ import type { ServerConnection, ServerRawStream } from "../../shared/rpc/raw-str
 import { createBudget, type Budget } from "../../shared/rpc/reverse/budget.ts";
 import type { Client } from "../../shared/rpc/service.ts";
 import { BulkSide } from "./bulk-side.ts";
+import { knownMethodsOf } from "./known-methods.ts";
 import { LinkSide, type ControlAnswer, type SideOwner } from "./link-side.ts";
 import type { LiveLink } from "./links.ts";
 import type { NodeTally } from "./node-tally.ts";
@@ -57,8 +58,9 @@ export class Link implements LiveLink {
   readonly #owner: SideOwner;
   readonly #ended = new AbortController();
   readonly #methods: ReadonlySet<string>;
-  readonly #broken: Fault;
-  #lost: Fault;
+  /** What calls get whose stream breaks before the link has ended; made when the first one does. */
+  #broken: Fault | undefined;
+  #lost: Fault | undefined;
   #goodbye = false;
   #expiresAt: number;
   /** Only while somebody waits for a sign of life. */
@@ -71,21 +73,20 @@ export class Link implements LiveLink {
     this.alias = alias;
     this.generation = generation;
     this.protocol = protocol;
-    this.hello = hello;
-    this.#broken = linkLostFault(alias);
-    this.#lost = this.#broken;
+    const { names, set } = knownMethodsOf(hello.methods);
+    this.hello = { ...hello, methods: names };
+    this.#methods = set;
     this.installedVersion = hello.installedVersion;
     this.lastSeenMs = clock.now();
     this.#expiresAt = parts.expiresAt ?? Infinity;
     this.budget = createBudget(parts.budgetBytes, parts.budget);
-    this.#methods = new Set(hello.methods);
     this.#owner = {
       clock,
       onAlive: () => this.touch(),
       onDropped: () => parts.tally.dropped(),
       cancelCall: (callId, fault) =>
         this.send({ case: "cancelCall", value: { callId, fault: toWireFault(fault) } }),
-      lostFault: () => this.#lost,
+      lostFault: () => this.lostFault,
     };
     this.main = new LinkSide(parts.control, this.#owner);
     this.bulk = new BulkSide({
@@ -106,12 +107,14 @@ export class Link implements LiveLink {
 
   /** What calls get that lose their stream: the fault that the link ended with, once it has ended. */
   get lostFault(): Fault {
-    return this.#lost;
+    if (this.#lost) return this.#lost;
+    this.#broken ??= linkLostFault(this.alias);
+    return this.#broken;
   }
 
   /** Whether `error` is what a call of this link got because the link broke or was ended. */
   isLostFault(error: unknown): error is Fault {
-    return error === this.#lost || error === this.#broken;
+    return error !== undefined && (error === this.#lost || error === this.#broken);
   }
 
   /** Until when its certificate is good, in milliseconds since 1970. */
