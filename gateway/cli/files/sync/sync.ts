@@ -42,7 +42,7 @@ export const syncCommand: CommandModule = {
     { flags: "--dry-run", text: "print the changes and make none" },
     {
       flags: "--accept-root",
-      text: "--delete is meant, although the source is another folder than before, or lost most of its files",
+      text: "remove with --delete, although the source is another folder than before, or lost most of its files",
     },
   ],
   callsNode: true,
