@@ -111,9 +111,19 @@ const operations: Readonly<Record<FileVerb, FileOperation>> = {
   mkdir: FileOperation.MAKE_FOLDER,
 };
 
-async function look(target: Target): Promise<Seen> {
+/** What a change leads to, and its policy on that: `POLICY_DENIED` before anything is done. */
+export async function judgeBefore(target: Target): Promise<string> {
+  const { canonicalPath } = await lookAt(target, false);
+  await target.judge(canonicalPath);
+  return canonicalPath;
+}
+
+const look = (target: Target): Promise<Seen> => lookAt(target, target.kind.endsWith("_tree"));
+
+async function lookAt(target: Target, countBelow: boolean): Promise<Seen> {
   const { kind, verb, path } = target;
-  const request = { path, operation: operations[verb], countBelow: kind.endsWith("_tree") };
+  const operation = kind === "write_tree" ? FileOperation.WRITE_TREE : operations[verb];
+  const request = { path, operation, countBelow };
   const answer = await target.handle.files.preflight(request, callOptions(target.context));
   return { target, canonicalPath: toSource(target, answer.source).canonicalPath, answer };
 }

@@ -1,6 +1,7 @@
 import type { Files, WorkspaceFreshness } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { CallContext, MethodImplementation, ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Nodes } from "../pairing/nodes.ts";
+import { judgeBefore } from "./admission.ts";
 import { askFreshness, freshnessKey } from "./freshness.ts";
 import { perform, type OperationOptions } from "./operation.ts";
 import { passManifest } from "./pass-manifest.ts";
@@ -9,7 +10,7 @@ import { passBarrier, passWatch } from "./pass-watch.ts";
 import { passWrite, passWriteTree } from "./pass-writes.ts";
 import type { ReadMemory } from "./read-memory.ts";
 import type { WorkspaceRegistry } from "./registry.ts";
-import { callOptions, judgeBefore, openUnasked, toSource } from "./target.ts";
+import { callOptions, openUnasked, toSource } from "./target.ts";
 
 /** What the face stands on. */
 export interface FilesFaceOptions extends OperationOptions {

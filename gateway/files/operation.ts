@@ -3,12 +3,12 @@ import { Fault, findFault, isFault, type JsonValue } from "../../shared/fault/fa
 import type { Source } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
-import { admit, type Admission, type AdmittedPin } from "./admission.ts";
+import { admit, judgeBefore, type Admission, type AdmittedPin } from "./admission.ts";
 import { noWaitHeader } from "./asking-headers.ts";
 import type { FileActor, FileKind, FilePeople, FileVerb } from "./file-question.ts";
 import type { BegunRecord, FileRecorder } from "./file-record.ts";
 import { toEntry, type OperationFacts } from "./operation-entry.ts";
-import { findPlace, judgeBefore, openTarget, toSource, type Target, type TargetOptions } from "./target.ts";
+import { findPlace, openTarget, toSource, type Target, type TargetOptions } from "./target.ts";
 
 /** What operations stand on. */
 export interface OperationOptions extends TargetOptions {
@@ -50,6 +50,8 @@ export interface Operation {
   /** What the node must find at the target, and at where it goes. */
   readonly pin: AdmittedPin | undefined;
   readonly toPin: AdmittedPin | undefined;
+  /** What the target leads to, where that was looked at: always before a change. */
+  readonly canonicalPath: string | undefined;
   /** The source of an answer, completed, judged by policy and kept for the record. */
   judged(source: Source | undefined): Promise<Source>;
   /** The source of the answer to a change, completed and kept for the record. */
@@ -183,9 +185,9 @@ class Run implements AsyncDisposable {
   /** Before a change: what it leads to is judged, and there is room for its record. */
   async #begin(): Promise<void> {
     if (!changing.has(this.#request.verb)) return;
-    const [target] = this.#targets;
-    if (target && this.#request.verb !== "mkdir" && this.#facts.canonicalPath === undefined) {
-      this.#facts = { ...this.#facts, canonicalPath: await judgeBefore(target) };
+    if (this.#facts.canonicalPath === undefined) {
+      const [canonicalPath, toCanonicalPath] = await Promise.all(this.#targets.map(judgeBefore));
+      this.#facts = { ...this.#facts, canonicalPath, toCanonicalPath };
     }
     this.#begun ??= await this.#options.recorder?.begin(this.#entry("OUTCOME_UNKNOWN"));
     this.#context.signal.throwIfAborted();
@@ -207,6 +209,7 @@ class Run implements AsyncDisposable {
       context: this.#context,
       pin: pins[0],
       toPin: pins[1],
+      canonicalPath: this.#facts.canonicalPath,
       made,
       judged: async (source) => {
         const whole = made(source);

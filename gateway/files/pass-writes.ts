@@ -156,10 +156,11 @@ export async function passWriteTree(
   return await perform(options, { ...asked, context }, async (operation) => {
     const { target, pin } = operation;
     const denied: EntryProblem[] = [];
+    const root = operation.canonicalPath ?? target.path;
     const filter = createTreeFilter({
-      denial: (at) => target.denial(below(target.path, at)),
+      denial: (at) => target.denial(below(root, at)),
       // What is copied is read: a digest alone gives nobody content.
-      denialOfCopy: (at) => target.denial(below(target.path, at), "read"),
+      denialOfCopy: (at) => target.denial(below(root, at), "read"),
       onDenied: (at, fault) => {
         if (strict) throw fault;
         if (denied.length < maxProblems) denied.push(toProblem(at, fault));

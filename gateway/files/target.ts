@@ -155,23 +155,6 @@ function parseReported(path: string, platform: "posix" | "windows"): WorkspacePa
   }
 }
 
-/**
- * Asks policy about the canonical path of something that is about to be changed. What does not exist yet, or may be
- * written but not read, has none that the node would tell; its answer to the change is judged then.
- */
-export async function judgeBefore(target: Target): Promise<string | undefined> {
-  let canonicalPath: string;
-  try {
-    const answer = await target.handle.files.stat({ path: target.path }, callOptions(target.context));
-    ({ canonicalPath } = toSource(target, answer.source));
-  } catch (error) {
-    if (isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED")) return undefined;
-    throw error;
-  }
-  await target.judge(canonicalPath);
-  return canonicalPath;
-}
-
 /** What a short call to the node takes over from the caller's. */
 export function callOptions(context: CallContext): CallOptions {
   const workMs = Number(context.metadata.get(workTimeHeader) ?? Number.NaN);

@@ -1,5 +1,5 @@
 import { parseDigest } from "../../shared/content/digest.ts";
-import type { Files, Pin } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { FileOperation, type Files, type Pin } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Exports, ExportState } from "../workspace/exports.ts";
 import type { Manifests } from "../workspace/manifests.ts";
@@ -66,7 +66,8 @@ function readMethods(
       const operation = toOperation(request.operation);
       const { entry, canonicalPath, found, below } = await workspace.root.preflight(path, {
         operation,
-        isTree: request.countBelow,
+        isTree: request.countBelow || request.operation === FileOperation.WRITE_TREE,
+        counts: request.countBelow,
         signal,
       });
       return {

@@ -57,6 +57,7 @@ export function toWireSource(source: AnswerSource): MessageInitShape<typeof Sour
 const operations: Readonly<Partial<Record<WireOperation, FileOperation>>> = {
   [WireOperation.READ]: "read",
   [WireOperation.WRITE]: "write",
+  [WireOperation.WRITE_TREE]: "write",
   [WireOperation.REMOVE]: "remove",
   [WireOperation.MOVE]: "move",
   [WireOperation.MAKE_FOLDER]: "mkdir",

@@ -65,8 +65,10 @@ export interface GuardedRoot extends RootHandle {
 /** What `preflight` takes. */
 export interface PreflightOptions {
   readonly operation: FileOperation;
-  /** The operation takes all that lies below a folder along: it is counted, and judged as far as it must all go. */
+  /** The operation is about all that lies below a folder. */
   readonly isTree: boolean;
+  /** What lies below is counted, and judged as far as all of it must go along. */
+  readonly counts: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -227,7 +229,7 @@ class PolicedRoot implements GuardedRoot {
   }
 
   async preflight(path: WorkspacePath, options: PreflightOptions): Promise<Preflight> {
-    const { operation, isTree, signal } = options;
+    const { operation, isTree, counts, signal } = options;
     const { policy } = this.#guard();
     // Of a tree that is written each entry is judged by itself; only a folder that has to be made is by its own name.
     const judges = !(operation === "write" && isTree);
@@ -238,7 +240,7 @@ class PolicedRoot implements GuardedRoot {
     else if (!look.entry) policy.require("mkdir", look.canonicalPath);
     if (look.entry?.kind === "link" && (operation === "read" || operation === "write"))
       throw symlinkRefused(path);
-    const below = isTree && look.entry?.kind === "folder" ? await this.#countBelow(path, options) : 0;
+    const below = counts && look.entry?.kind === "folder" ? await this.#countBelow(path, options) : 0;
     signal.throwIfAborted();
     return { ...look, below };
   }

@@ -232,4 +232,16 @@ export const files = [
     id: "files.workspaces-ls",
     says: "`fairlead workspaces ls --json` gives for each exported workspace its node, name, state, since, and, when it is not available, reason and next step, and for its freshness the times of the last event and the last full scan and the watch coverage.",
   },
+  {
+    id: "files.policy-both-sides",
+    says: "A path that the node allows and the gateway denies is refused with `details.side` `gateway`, the reverse with `node`, and only a path that both allow is served.",
+  },
+  {
+    id: "files.policy-canonical-recheck",
+    says: "When the canonical path that the node reports is not allowed for the session, a read ends before its first byte and a write before anything changes, with `POLICY_DENIED` and `details.side` `gateway`.",
+  },
+  {
+    id: "files.policy-live",
+    says: "A policy change on either side holds for the next operation without a restart, and a running transfer or watch that it forbids ends with `POLICY_DENIED` within 1 s.",
+  },
 ] as const;

@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { vi } from "vitest";
 import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
@@ -81,9 +81,11 @@ export async function startFilesPair(options: FilesPairOptions = {}): Promise<Fi
 
 /** Each policy that is taken is told in the log. */
 async function setPolicy(gateway: TestGateway, text: string): Promise<void> {
+  const file = join(gateway.home, "gateway", "policy.yaml");
+  if ((await readFile(file, "utf8").catch(() => "")) === text) return;
   const taken = (): number => gateway.logs().split("another policy is in force").length;
   const before = taken();
-  await writeFile(join(gateway.home, "gateway", "policy.yaml"), text);
+  await writeFile(file, text);
   await vi.waitUntil(() => taken() > before, { timeout: 10_000, interval: 20 });
 }
 
