@@ -97,16 +97,16 @@ proves(
     const changed = await pair.files(put("read"));
     expect(changed.exitCode).toBe(6);
     expect(changed.stderr).toMatch(/\(CONFLICT\)\nhint: .*--if-match/);
-    const changedThere = await onTerminal(pair.gateway.home, put("read"), "y");
+    const changedThere = await onTerminal(pair.gateway.home, put("read"), { answer: "y" });
     expect([changedThere.code, changedThere.shown.includes("[y/N]")]).toEqual([6, false]);
     expect(await pair.workspace.text("default/read")).toBe("changed by another");
 
     const never = await pair.files(put("never"));
     expect([never.exitCode, `${never.stdout}${never.stderr}`.includes("[y/N]")]).toEqual([6, false]);
-    const refused = await onTerminal(pair.gateway.home, put("never"), "n");
+    const refused = await onTerminal(pair.gateway.home, put("never"), { answer: "n" });
     expect([refused.code, refused.shown.includes("[y/N]")]).toEqual([6, true]);
     expect(await pair.workspace.text("default/never")).toBe("never read");
-    const allowed = await onTerminal(pair.gateway.home, put("never"), "y");
+    const allowed = await onTerminal(pair.gateway.home, put("never"), { answer: "y" });
     expect([allowed.code, allowed.shown.includes("[y/N]")]).toEqual([0, true]);
     expect(await pair.workspace.text("default/never")).toBe("new");
   },

@@ -244,4 +244,28 @@ export const files = [
     id: "files.policy-live",
     says: "A policy change on either side holds for the next operation without a restart, and a running transfer or watch that it forbids ends with `POLICY_DENIED` within 1 s.",
   },
+  {
+    id: "files.transfer-output",
+    says: "While `get`, `put` and `sync` run, progress goes to stderr and only on a terminal; with `--json` stdout is one document with `filesSent`, `bytesSent`, `filesReused`, `bytesReused`, `failed` and `durationMs`.",
+  },
+  {
+    id: "files.tree-as-archive",
+    says: "`fairlead files get NODE:DIR FILE.tar` gives one tar archive that GNU tar unpacks to the same tree (names, modes, links inside the root, empty folders), in constant memory; a bad entry is left out and listed with exit 7, and a cut download is never a file under that name.",
+  },
+  {
+    id: "files.bench-delayed-upload",
+    says: "An upload over a link with 50 ms round trip reaches at least 20 times the rate of the same upload with the library's default window.",
+  },
+  {
+    id: "files.write-race-one-winner",
+    says: "Of 50 concurrent writes through Fairlead with one `if-match` digest exactly one succeeds and 49 give `CONFLICT`, of 50 with `absent` 49 give `ALREADY_EXISTS`, and the file holds the winner's bytes.",
+  },
+  {
+    id: "files.write-conditions",
+    says: "With `if-match HASH` a write succeeds only while the target has that digest, else `CONFLICT` with `details.expected` and `details.actual`; with `absent` an existing target gives `ALREADY_EXISTS`; with `any` it is replaced. A refused write leaves the target's bytes, mode and times as they were.",
+  },
+  {
+    id: "files.kind-mismatch",
+    says: "Reading or replacing a folder gives `NOT_A_FILE`, listing a file `NOT_A_DIRECTORY`, a file that the operating system refuses `IO_ERROR` with `EACCES` in details, and each message names the path. A missing source of `get`, `put` or `sync` gives `NOT_FOUND`, exit 4, and no empty file or folder at the target.",
+  },
 ] as const;

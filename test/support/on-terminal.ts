@@ -1,14 +1,22 @@
 import { spawn } from "node:child_process";
 import { programFile } from "./program-file.ts";
 
-/** Runs a `files` command on a terminal of its own, where somebody types `answer` to the first question. */
+/** What happens on the terminal. */
+export interface Typed {
+  /** Typed at the first question. */
+  readonly answer?: string;
+  /** Put behind the command, for the shell. */
+  readonly redirect?: string;
+}
+
+/** Runs a `files` command on a terminal of its own. */
 export function onTerminal(
   home: string,
   args: readonly string[],
-  answer: string,
+  { answer = "", redirect = "" }: Typed,
 ): Promise<{ readonly code: number | null; readonly shown: string }> {
   const words = [process.execPath, programFile, "files", ...args];
-  const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ");
+  const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ") + redirect;
   const child = spawn("/usr/bin/script", ["--quiet", "--return", "--command", line, "/dev/null"], {
     env: { PATH: process.env["PATH"], HOME: home, FAIRLEAD_HOME: home },
     stdio: ["pipe", "pipe", "inherit"],

@@ -12,6 +12,7 @@ import { storeTree } from "../../../shared/tree/store-tree.ts";
 import { chunkBytes, type TreePart } from "../../../shared/tree/tree-part.ts";
 import { parseCondition, requireTreeCondition, type Condition } from "./condition.ts";
 import { fetchFile } from "./fetch-file.ts";
+import { getArchive } from "./get-archive.ts";
 import { openFileTarget, openTreeTarget, type LocalPlace, type LocalTarget } from "./local-place.ts";
 import { partKeyOf } from "./part-key.ts";
 import { openParts } from "./read-parts.ts";
@@ -190,7 +191,7 @@ function taken(place: LocalTarget): Fault {
 async function getTree(job: GetJob): Promise<GetResult> {
   const wanted = requireTreeCondition(job.condition);
   await using place = await openTreeTarget(job.local, job.remote.name);
-  if (place.path !== "" && /\.tar$/i.test(place.path)) throw noArchive(place);
+  if (place.path !== "" && /\.tar$/i.test(place.path)) return await getTar(job, place);
   const byDefault = place.isNamed ? "any" : "absent_or_equal";
   const tree: GetTreeJob = { ...job, precondition: wanted === "default" ? byDefault : wanted };
   return {
@@ -201,11 +202,13 @@ async function getTree(job: GetJob): Promise<GetResult> {
 }
 
 /** A name that says archive never becomes a folder. */
-function noArchive({ shown }: LocalPlace): Fault {
-  return new Fault("INVALID_ARGUMENT", `${shown} would be an archive, and trees come as folders only`, {
-    details: { field: "local" },
-    hint: "name a folder, and pack it with tar -cf",
-  });
+async function getTar(job: GetJob, place: LocalTarget): Promise<GetResult> {
+  const wanted = requireTreeCondition(job.condition);
+  const replaces = wanted === "any" || (wanted === "default" && place.isNamed);
+  const precondition: Precondition = { kind: replaces ? "any" : "absent" };
+  const { transfer, remote, strict } = job;
+  const counts = await getArchive({ transfer, remote, place, precondition, strict });
+  return { ...counts, from: remote.shown, to: place.shown };
 }
 
 interface GetTreeJob extends GetJob {

@@ -1,10 +1,10 @@
-import { credentials as grpcCredentials, Client, Server, ServerCredentials } from "@grpc/grpc-js";
 import { expect } from "vitest";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { serve } from "../../../shared/rpc/service.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "../../contract/rpc/open-link.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { proves } from "../../support/proves.ts";
+import { uploadPlainly } from "../support/plain-upload.ts";
 import { median } from "../support/report.ts";
 
 const mib = 1024 * 1024;
@@ -36,52 +36,6 @@ async function uploadOverLink(): Promise<number> {
   return sizeBytes / mib / ((performance.now() - begunAt) / 1000);
 }
 
-/** The same with the library as it comes: a client stream, mutual TLS left out in its favour. */
-async function uploadPlainly(): Promise<number> {
-  const identity = (bytes: Buffer): Buffer => bytes;
-  const path = "/bench.Upload/Put";
-  const shape = {
-    requestSerialize: identity,
-    requestDeserialize: identity,
-    responseSerialize: identity,
-    responseDeserialize: identity,
-  };
-  const server = new Server();
-  server.addService(
-    { put: { path, requestStream: true, responseStream: false, ...shape } },
-    {
-      put: (call: NodeJS.ReadableStream, done: (error: null, value: Buffer) => void) => {
-        call.on("data", () => undefined);
-        call.on("end", () => done(null, Buffer.alloc(0)));
-      },
-    },
-  );
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
-      error ? reject(error) : resolve(bound),
-    );
-  });
-  await using line = await startFaultProxy({ targetPort: port });
-  const client = new Client(`127.0.0.1:${line.port}`, grpcCredentials.createInsecure());
-  await new Promise<void>((resolve, reject) => {
-    client.waitForReady(Date.now() + 10_000, (error) => (error ? reject(error) : resolve()));
-  });
-  line.delay(oneWayMs);
-  const sizeBytes = 2 * mib;
-  const begunAt = performance.now();
-  await new Promise<void>((resolve, reject) => {
-    const call = client.makeClientStreamRequest(path, identity, identity, (error) =>
-      error ? reject(error) : resolve(),
-    );
-    for (let sent = 0; sent < sizeBytes; sent += chunk.byteLength) call.write(chunk);
-    call.end();
-  });
-  const rate = sizeBytes / mib / ((performance.now() - begunAt) / 1000);
-  client.close();
-  server.forceShutdown();
-  return rate;
-}
-
 proves(
   "link.upload-at-50-ms",
   "over a line of 50 ms an upload is twenty times as fast as with the library's own window",
@@ -89,7 +43,7 @@ proves(
     const [link, plain]: [number[], number[]] = [[], []];
     for (let round = 0; round < rounds; round += 1) {
       link.push(await uploadOverLink());
-      plain.push(await uploadPlainly());
+      plain.push(await uploadPlainly(oneWayMs));
     }
     const [ours, theirs] = [median(link), median(plain)];
     console.log(

@@ -245,9 +245,9 @@ proves(
         if (push.length > 0) await kit.sync("--delete", "--accept-root", ...push);
         else {
           const asked = ["sync", `devbox:/app/replaced-${reason}-0`, kit.local, "--delete"];
-          expect((await onTerminal(pair.gateway.home, asked, "n")).code).toBe(6);
+          expect((await onTerminal(pair.gateway.home, asked, { answer: "n" })).code).toBe(6);
           expect(await treeOf(target)).toEqual(before);
-          const { code, shown } = await onTerminal(pair.gateway.home, asked, "y");
+          const { code, shown } = await onTerminal(pair.gateway.home, asked, { answer: "y" });
           expect([code, shown]).toEqual([0, expect.stringContaining("lacks 3 of 5 files")]);
         }
         expect(await treeOf(target)).toEqual(await treeOf(source));
