@@ -124,8 +124,8 @@ export class ServeStream implements CallPort {
     if (this.#gone || this.#cancelled) return;
     this.#cancelled = true;
     this.#owner.cancelCall(callId, fault);
-    // After a whole turn, in which sockets are read: what the node has sent by now is dropped and counted.
-    setImmediate(() => void setImmediate(() => this.#giveUp(fault)));
+    // After the turn: what the node has sent by now is dropped and counted.
+    setImmediate(() => this.#giveUp(fault));
   }
 
   refuse(fault: Fault): void {
