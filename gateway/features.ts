@@ -14,7 +14,7 @@ import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocation.ts";
 import { followIdentities } from "./follow-identities.ts";
-import { joinFiles, joinGrants } from "./join-files.ts";
+import { createFileGate, joinFiles, joinGrants } from "./join-files.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
 import { keepPresences, recallPresences } from "./link/kept-presences.ts";
@@ -41,6 +41,7 @@ import { createStoredAssignments } from "./skills/stored-assignments.ts";
 import { nextGeneration } from "./store/generations.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { createToolCatalogue, type ToolCatalogue } from "./tools/catalogue.ts";
+import type { FileGate } from "./tools/file-gate.ts";
 import { createTools } from "./tools/tools.ts";
 
 /** What the features take besides settings. */
@@ -101,7 +102,13 @@ export async function startFeatures(
   const memory = await joinMemory(scope, base, { settings, deps });
   const approvals = createApprovals({ store, clock, waitMs: settings.limits.approvalWaitMs });
   const { grants, onPolicyChange } = await joinGrants({ ...base, clock });
-  const faceParts = joinSessions(base, { settings, clock, memory, approvals });
+  const faceParts = joinSessions(base, {
+    settings,
+    clock,
+    memory,
+    approvals,
+    fileGate: createFileGate({ ...base, nodes, grants }),
+  });
   return {
     pairing,
     links,
@@ -142,11 +149,12 @@ interface SessionParts {
   readonly clock: Clock;
   readonly memory: SessionMemory;
   readonly approvals: Approvals;
+  readonly fileGate: FileGate;
 }
 
 function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
   const { store, pairing, policy, registry } = base;
-  const { clock, memory, approvals } = parts;
+  const { clock, memory, approvals, fileGate } = parts;
   const { nodes } = pairing;
   const { links } = base.links;
   const skills = createSessionSkills({ catalogue: base.skills, links, nodes, policy });
@@ -157,6 +165,7 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
     workspaces: registry,
     policy,
     approvals,
+    fileGate,
     host: createMemoryTools(memory),
     skillNames: (caller) => skills.names(caller),
     clock,

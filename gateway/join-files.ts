@@ -1,4 +1,5 @@
 import { digestOf } from "../shared/content/digest.ts";
+import { Fault } from "../shared/fault/fault.ts";
 import type { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
 import type { ServiceImplementation } from "../shared/rpc/service.ts";
@@ -6,15 +7,18 @@ import type { Approvals } from "./approvals/approvals.ts";
 import { type Grant, type Grants, openGrants } from "./approvals/grants.ts";
 import type { AuditEntry } from "./audit/audit-record.ts";
 import type { Audit } from "./audit/audit.ts";
+import { admit, judgeBefore } from "./files/admission.ts";
 import { createFilesFace } from "./files/face.ts";
 import type { FileActor, FileGrant, FilePeople, FileQuestion, FileVerdict } from "./files/file-question.ts";
 import { openFileRecorder } from "./files/file-record.ts";
 import type { WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
+import { findPlace, openTarget } from "./files/target.ts";
 import type { Nodes } from "./pairing/nodes.ts";
 import type { LivePolicy } from "./policy/live-policy.ts";
 import type { Store } from "./store/store.ts";
 import { operatorAgent } from "./tools/caller.ts";
+import type { FileGate } from "./tools/file-gate.ts";
 
 /** What the files of a gateway stand on. */
 export interface FilesJoin {
@@ -81,6 +85,52 @@ export async function joinGrants({
       };
     },
   };
+}
+
+/** How long a node may take to say what a path leads to, in milliseconds. */
+const gateDeadlineMs = 20_000;
+
+/** The rules for files, for tools that act on them: nobody is asked about a tool's path, so what would be asked is refused. */
+export function createFileGate(join: Pick<FilesJoin, "policy" | "grants" | "registry" | "nodes">): FileGate {
+  return async ({ caller, tool, node, workspace, path, verb, signal }) => {
+    const actor = { agent: caller.agent, sessionId: caller.session?.id, tool };
+    const decide = (question: FileQuestion): FileVerdict => decideFile(join, question, actor);
+    const remaining = { callId: "", remainingMs: gateDeadlineMs, metadata: new Map(), peer: { address: "" } };
+    const name = workspace === "" ? onlyWorkspace(join.registry, node.id) : workspace;
+    const place = await findPlace(join, { workspace: `${node.alias}:/${name}`, path });
+    const context = { ...remaining, signal };
+    const asked = {
+      ...place,
+      verb,
+      kind: verb,
+      requestedPath: place.path,
+      stage: "requested",
+      context,
+    } as const;
+    if (decide(asked).rule === "default") return;
+    const target = await openTarget({ registry: join.registry, decide }, place, {
+      verb,
+      kind: verb,
+      context,
+    });
+    const { canonicalPaths } = await admit({
+      targets: [target],
+      actor,
+      terms: {},
+      noWait: true,
+      people: undefined,
+    });
+    if (canonicalPaths.length === 0) await judgeBefore(target);
+  };
+}
+
+function onlyWorkspace(registry: WorkspaceRegistry, nodeId: string): string {
+  const offered = registry.list().filter((one) => one.nodeId === nodeId && one.state === "available");
+  const [only, ...more] = offered;
+  if (only && more.length === 0) return only.workspace;
+  throw new Fault("INVALID_ARGUMENT", "say which workspace of the node is meant", {
+    details: { field: "workspace", expected: offered.map((one) => one.workspace) },
+  });
 }
 
 /** What policy and grants say of one path. */

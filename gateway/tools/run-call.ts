@@ -9,6 +9,7 @@ import type { Approvals } from "../approvals/approvals.ts";
 import type { CallFacts, CallHooks } from "./call-hooks.ts";
 import type { Caller } from "./caller.ts";
 import { checkCall, execute, saysMore, type ExecuteParts } from "./execute.ts";
+import { type FileGate, toGateCall } from "./file-gate.ts";
 import type { LastCalls } from "./last-calls.ts";
 import type { SurfaceTool } from "./surface.ts";
 import { limitContent, limitDetails, resultLimits, type CallPart, type ToolResult } from "./tool-result.ts";
@@ -34,6 +35,8 @@ export interface CallRequest {
 /** What a call goes through. */
 export interface CallParts extends ExecuteParts {
   readonly approvals: Pick<Approvals, "ask">;
+  /** The rules for files; absent: there are none. */
+  readonly fileGate?: FileGate;
   readonly hooks?: readonly CallHooks[];
   readonly clock: Clock;
   readonly calls: LastCalls;
@@ -231,6 +234,8 @@ async function* carryOut(
     // Directly before the effect: whoever waited may have lost the right to it.
     deadline.signal.throwIfAborted();
     caller.session?.lease.check();
+    const gated = toGateCall(caller, request.tool, { ...request, signal: deadline.signal });
+    if (gated) await parts.fileGate?.(gated);
     const run = { ...request, signal: deadline.signal, callId: facts.callId };
     for await (const part of execute(caller, run, parts)) {
       if (part.kind === "result") result = part.result;

@@ -12,6 +12,7 @@ import type { Caller } from "./caller.ts";
 import { gatherCandidates } from "./candidates.ts";
 import type { ToolCatalogue } from "./catalogue.ts";
 import { explainTool, type Explanation } from "./explain.ts";
+import type { FileGate } from "./file-gate.ts";
 import type { HostTool } from "./host-tool.ts";
 import { LastCalls } from "./last-calls.ts";
 import { toMissFault } from "./missing-tool.ts";
@@ -28,6 +29,8 @@ export interface ToolsOptions {
   readonly workspaces: Pick<WorkspaceRegistry, "acquire">;
   readonly policy: Policy;
   readonly approvals: Pick<Approvals, "ask">;
+  /** The rules for files; absent: there are none. */
+  readonly fileGate?: FileGate;
   /** The gateway's own tools. */
   readonly host?: readonly HostTool[];
   readonly hooks?: readonly CallHooks[];

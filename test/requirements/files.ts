@@ -268,4 +268,8 @@ export const files = [
     id: "files.kind-mismatch",
     says: "Reading or replacing a folder gives `NOT_A_FILE`, listing a file `NOT_A_DIRECTORY`, a file that the operating system refuses `IO_ERROR` with `EACCES` in details, and each message names the path. A missing source of `get`, `put` or `sync` gives `NOT_FOUND`, exit 4, and no empty file or folder at the target.",
   },
+  {
+    id: "files.permission-kinds",
+    says: "Removing, moving and making folders are permissions of their own: a workspace that allows only reading and writing refuses each of them with `POLICY_DENIED`, and nothing changes.",
+  },
 ] as const;

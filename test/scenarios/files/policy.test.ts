@@ -62,6 +62,17 @@ proves(
     const served = await pair.files(["cat", `${workspace}/both.txt`]);
     expect(served).toMatchObject({ exitCode: 0, stdout: "both" });
 
+    // By a tool as well, of an agent and by hand.
+    for (const path of ["gateway-shut/b.txt", "alias/b.txt"]) {
+      const args = JSON.stringify({ path });
+      const called = await pair.gateway.cli(["nodes", "call", "devbox", "read", "--args", args, "--json"]);
+      expect(called.exitCode).toBe(3);
+      expect(errorOf(called)).toMatchObject({ code: "POLICY_DENIED", details: { side: "gateway" } });
+    }
+    const args = JSON.stringify({ path: "alias/new.txt", content: "new" });
+    const written = await pair.gateway.cli(["nodes", "call", "devbox", "write", "--args", args, "--json"]);
+    expect(errorOf(written)).toMatchObject({ code: "POLICY_DENIED", details: { side: "gateway" } });
+
     // The path that was asked for is allowed, and the one that it leads to is not.
     const cat = await pair.files(["cat", `${workspace}/alias/b.txt`]);
     expect([cat.exitCode, cat.stdout]).toEqual([3, ""]);
