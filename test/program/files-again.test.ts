@@ -284,6 +284,7 @@ test(
     const got = await pair.files(["get", "devbox:/app/nested", here.join("nested")]);
     expect(got.stderr).toMatch(/deep at nested\/.*d63 \(LIMIT_REACHED\)\nhint: .*limits\.treeDepth/);
     const archive = await pair.files(["get", "devbox:/app/nested", here.join("nested.tar")]);
-    expect([archive.exitCode, archive.stderr]).toEqual([7, expect.stringContaining("(LIMIT_REACHED)")]);
+    expect([archive.exitCode, archive.stderr]).toEqual([1, expect.stringContaining("(LIMIT_REACHED)")]);
+    expect(await here.entries()).toEqual([]);
   },
 );
