@@ -272,4 +272,16 @@ export const files = [
     id: "files.permission-kinds",
     says: "Removing, moving and making folders are permissions of their own: a workspace that allows only reading and writing refuses each of them with `POLICY_DENIED`, and nothing changes.",
   },
+  {
+    id: "files.watch-unsubscribe",
+    says: "Leaving a watch, also by ending the client process, ends the work for it on the node within 1 s with no handle left and no unhandled error; 1,000 subscriptions opened and left return the node to its base count of handles.",
+  },
+  {
+    id: "files.watch-overflow",
+    says: "40,000 files made at once while the node's watcher is frozen for 2 s lead to a `gap`, and the manifest taken after it equals the disk.",
+  },
+  {
+    id: "files.manifest-unreadable",
+    says: "A manifest file that was cut or altered is rebuilt from the disk and never read as an empty workspace, and `sync --delete` at that moment removes nothing.",
+  },
 ] as const;
