@@ -1,8 +1,9 @@
 import type { JsonValue } from "../../shared/fault/fault.ts";
-import { Fault } from "../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 import {
   EntryKind,
   FileOperation,
+  type FilesListResponse,
   type FilesPreflightResponse,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { FileActor, FilePeople, FileQuestion, FileVerb, FileVerdict } from "./file-question.ts";
@@ -116,6 +117,39 @@ export async function judgeBefore(target: Target): Promise<string> {
   const { canonicalPath } = await lookAt(target, false);
   await target.judge(canonicalPath);
   return canonicalPath;
+}
+
+/** Entries that one page of a listing holds at the most. */
+const pageEntries = 10_000;
+
+/** All that would be taken along must be allowed to: `POLICY_DENIED` names the rule that keeps one of it. */
+export async function judgeBelow(target: Target): Promise<void> {
+  let cursor = "";
+  do {
+    const asked = { path: target.path, recursive: true, limit: pageEntries, cursor };
+    const page = await listBelow(target, asked);
+    for (const { path } of page?.entries ?? []) await target.judge(path);
+    cursor = page?.nextCursor ?? "";
+  } while (cursor !== "");
+}
+
+/** Undefined for what is no folder: nothing lies below it. */
+async function listBelow(
+  target: Target,
+  asked: {
+    readonly path: string;
+    readonly recursive: boolean;
+    readonly limit: number;
+    readonly cursor: string;
+  },
+): Promise<FilesListResponse | undefined> {
+  try {
+    return await target.handle.files.list(asked, callOptions(target.context));
+  } catch (error) {
+    const hasNothingBelow = isFault(error, "NOT_A_DIRECTORY") || isFault(error, "NOT_FOUND");
+    if (hasNothingBelow || isFault(error, "SYMLINK_REFUSED")) return undefined;
+    throw error;
+  }
 }
 
 const look = (target: Target): Promise<Seen> => lookAt(target, target.kind.endsWith("_tree"));

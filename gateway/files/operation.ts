@@ -3,7 +3,7 @@ import { Fault, findFault, isFault, type JsonValue } from "../../shared/fault/fa
 import type { Source } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
-import { admit, judgeBefore, type Admission, type AdmittedPin } from "./admission.ts";
+import { admit, judgeBefore, judgeBelow, type Admission, type AdmittedPin } from "./admission.ts";
 import { noWaitHeader } from "./asking-headers.ts";
 import type { FileActor, FileKind, FilePeople, FileVerb } from "./file-question.ts";
 import type { BegunRecord, FileRecorder } from "./file-record.ts";
@@ -189,6 +189,9 @@ class Run implements AsyncDisposable {
       const [canonicalPath, toCanonicalPath] = await Promise.all(this.#targets.map(judgeBefore));
       this.#facts = { ...this.#facts, canonicalPath, toCanonicalPath };
     }
+    const [source] = this.#targets;
+    const takesAlong = this.#request.kind === "remove_tree" || this.#request.kind === "move";
+    if (source && takesAlong && this.#facts.rule !== "default") await judgeBelow(source);
     this.#begun ??= await this.#options.recorder?.begin(this.#entry("OUTCOME_UNKNOWN"));
     this.#context.signal.throwIfAborted();
   }
@@ -271,8 +274,13 @@ class Run implements AsyncDisposable {
     this.#watch?.[Symbol.dispose]();
     const fault = error === undefined ? undefined : this.#toFault(error);
     const entry = this.#entry(fault?.code ?? "ok", fault);
-    if (this.#begun) await this.#begun.end(entry);
-    else await this.#options.recorder?.record(entry);
+    try {
+      if (this.#begun) await this.#begun.end(entry);
+      else await this.#options.recorder?.record(entry);
+    } catch (unrecorded) {
+      // What was refused for want of a record is told as that; what was done and has none fails.
+      if (!fault) throw unrecorded;
+    }
     if (!fault) await this.#keepGrant();
     return fault;
   }

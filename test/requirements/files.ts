@@ -284,4 +284,8 @@ export const files = [
     id: "files.manifest-unreadable",
     says: "A manifest file that was cut or altered is rebuilt from the disk and never read as an empty workspace, and `sync --delete` at that moment removes nothing.",
   },
+  {
+    id: "files.audit-cannot-be-written",
+    says: "When the audit record cannot be stored, a write, removal or move is refused with `DISK_FULL` or `IO_ERROR` and nothing on the node has changed.",
+  },
 ] as const;

@@ -18,7 +18,7 @@ import {
   type TempExportsOptions,
 } from "../unit/workspace/temp-exports.ts";
 import { openTestAudit } from "./open-audit.ts";
-import { makeTempFolder } from "./temp-folder.ts";
+import { makeTempFolder, type TempFolder } from "./temp-folder.ts";
 
 /** What a kit is made of. */
 export interface FilesKitOptions extends TempExportsOptions {
@@ -27,6 +27,8 @@ export interface FilesKitOptions extends TempExportsOptions {
   readonly policy?: string;
   readonly profile?: NodeProfile;
   readonly clock?: Clock;
+  /** Where the gateway keeps its state; a folder of its own by default. */
+  readonly home?: TempFolder;
   /** How long a person is waited for, in milliseconds; the gateway's default without it. */
   readonly approvalWaitMs?: number;
 }
@@ -60,7 +62,7 @@ export interface FilesKit extends AsyncDisposable {
 export async function openFilesKit(options: FilesKitOptions = {}): Promise<FilesKit> {
   await using stack = new AsyncDisposableStack();
   const { clock = systemClock } = options;
-  const home = stack.use(await makeTempFolder());
+  const home = options.home ?? stack.use(await makeTempFolder());
   const temp = stack.use(await openTempExports(options.fill, options));
   const record = stack.use(await openTestAudit(home, { clock }));
   const { audit, store } = record;
