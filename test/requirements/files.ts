@@ -288,4 +288,8 @@ export const files = [
     id: "files.audit-cannot-be-written",
     says: "When the audit record cannot be stored, a write, removal or move is refused with `DISK_FULL` or `IO_ERROR` and nothing on the node has changed.",
   },
+  {
+    id: "files.access-code-not-text",
+    says: "The test for an unavailable workspace finds `WORKSPACE_ACCESS_UNAVAILABLE` through five levels of wrapped causes and after a gRPC round trip, and answers no for an error that only has the same message text.",
+  },
 ] as const;
