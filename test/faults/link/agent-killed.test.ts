@@ -1,7 +1,16 @@
 import { randomBytes } from "node:crypto";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, expect } from "vitest";
-import { memberOf } from "../../support/cli-fault.ts";
+import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import {
+  EntryKind,
+  Files,
+  WritePrecondition,
+  type FilesWriteTreeRequestSchema,
+} from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import {
   countedErrors,
   countedLines,
@@ -11,7 +20,6 @@ import {
 } from "../../support/node-behind-proxy.ts";
 import { proves } from "../../support/proves.ts";
 import type { Program } from "../../support/spawn-program.ts";
-import { makeTempWorkspace } from "../../support/temp-workspace.ts";
 
 // The agent of a machine is killed in the middle of its calls and started again: what it knew is on its disk.
 const patience = { timeout: 120_000 };
@@ -49,6 +57,18 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** A tree of one large file, as it is sent. */
+async function* treeOfOne(
+  workspace: string,
+  sizeBytes: number,
+): AsyncGenerator<MessageInitShape<typeof FilesWriteTreeRequestSchema>> {
+  yield { header: { workspace, path: "tree", precondition: WritePrecondition.ANY } };
+  const entry = { path: "one.bin", kind: EntryKind.FILE, sizeBytes: BigInt(sizeBytes), mode: 0o644 };
+  yield { entries: [{ entry, streamed: true }] };
+  const content = Buffer.alloc(256 * kibi, 1);
+  for (let sent = 0; sent < sizeBytes; sent += content.byteLength) yield { content };
+}
+
 proves(
   "link.agent-restart-at-most-once",
   "after SIGKILL a finished call is answered from the disk, a running one is unknown, and neither runs again",
@@ -72,21 +92,23 @@ proves(
     expect(await workspace.text("done.txt")).toBe("changed since");
 
     // One that was running.
-    await using tree = await makeTempWorkspace({ "one.bin": Buffer.alloc(32 * mebi, 1) });
     proxy.limit(8 * mebi);
     const before = proxy.counts.down.bytes;
-    await using running = start(["files", "put", tree.path, "devbox:/app/tree", "--json"]);
+    const socket = await findAdminSocket(join(kit.gateway.home, "gateway"));
+    await using channel = openGrpcClient({ address: `unix:${socket}`, security: "insecure" });
+    const running = channel
+      .client(Files)
+      .writeTree(treeOfOne("devbox:/app", 32 * mebi), { deadlineMs: 120_000 })
+      .catch((error: unknown) => error);
     await expect.poll(() => proxy.counts.down.bytes - before, slowly).toBeGreaterThan(8 * mebi);
     await node.kill("SIGKILL");
     proxy.mend();
     await node.restart();
-    const lost = await endOf(running);
-    expect(lost).toMatchObject({
-      exitCode: 1,
-      json: { error: { code: "OUTCOME_UNKNOWN", retryable: false, details: { stage: "running" } } },
+    expect(await running).toMatchObject({
+      code: "OUTCOME_UNKNOWN",
+      retryable: false,
+      details: { stage: "running", callId: expect.stringMatching(/\S/) },
     });
-    const callId = memberOf(memberOf(memberOf(lost.json, "error"), "details"), "callId");
-    expect(callId).toMatch(/\S/);
     expect(await workspace.has("tree/one.bin")).toBe(false);
   },
 );
