@@ -24,6 +24,10 @@ export interface StreamOwner {
 /** A status is a small message; a larger one that belongs to no call is not worth a look. */
 const maxStatusBytes = 64 * 1024;
 
+/** So many cancelled streams of this process may stay for a turn: each holds what comes on it meanwhile. */
+const maxLingering = 16;
+let lingeringCount = 0;
+
 /** One stream that a node parked here: it carries one call after the other. */
 export class ServeStream implements CallPort {
   readonly #raw: ServerRawStream;
@@ -124,8 +128,19 @@ export class ServeStream implements CallPort {
     if (this.#gone || this.#cancelled) return;
     this.#cancelled = true;
     this.#owner.cancelCall(callId, fault);
-    // After the turn: what the node has sent by now is dropped and counted.
-    setImmediate(() => this.#giveUp(fault));
+    this.#resetSoon(fault);
+  }
+
+  /** What the node has sent by now is dropped and counted: a few streams stay for one more turn, in which sockets are read. */
+  #resetSoon(fault: Fault): void {
+    const stays = lingeringCount < maxLingering;
+    if (!stays) return void setImmediate(() => this.#giveUp(fault));
+    lingeringCount += 1;
+    const end = (): void => {
+      lingeringCount -= 1;
+      this.#giveUp(fault);
+    };
+    setImmediate(() => void setImmediate(end));
   }
 
   refuse(fault: Fault): void {

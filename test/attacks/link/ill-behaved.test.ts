@@ -16,6 +16,7 @@ import { messageFrame, parkedFrame, statusFrame } from "../../../shared/rpc/reve
 import { faultOf } from "../../contract/rpc/fault-of.ts";
 import { openLinkGateway, whenLinked, type LinkGateway } from "../../contract/rpc/open-link.ts";
 import { dialByHand, plainHello, type HandMadeStream } from "../../support/hand-made-node.ts";
+import { heldBytes } from "../../support/held-bytes.ts";
 import { proves } from "../../support/proves.ts";
 import { dialRawHttp2, type RawHttp2Peer, type RawStreamState } from "../../support/raw-http2-peer.ts";
 
@@ -35,12 +36,6 @@ function openedId({ frames }: HandMadeStream): string {
 
 function droppedBy(gateway: LinkGateway, nodeId: string): number {
   return gateway.host.links.facts(nodeId).droppedCount;
-}
-
-/** Bytes that this process holds. */
-function heldBytes(): number {
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
 }
 
 proves(

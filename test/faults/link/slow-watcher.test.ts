@@ -1,20 +1,10 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect } from "vitest";
 import type { Presence } from "../../../gateway/link/links.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "../../contract/rpc/open-link.ts";
+import { heldBytes } from "../../support/held-bytes.ts";
 import { proves } from "../../support/proves.ts";
 
 const mib = 1024 * 1024;
-
-/** Bytes that are held once the garbage is gone. */
-function heldBytes(): number {
-  setFlagsFromString("--expose-gc");
-  const collect: unknown = runInNewContext("gc");
-  if (typeof collect === "function") collect();
-  const { heapUsed, external } = process.memoryUsage();
-  return heapUsed + external;
-}
 
 proves(
   "link.slow-watcher-coalesced",
