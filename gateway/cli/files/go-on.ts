@@ -58,7 +58,10 @@ export async function goOn<T>(attempt: () => Promise<T>, options: GoOnOptions): 
       const isUnknown = options.comparesAgain === true && isFault(error, "OUTCOME_UNKNOWN");
       if (!isUnknown && !isLost(error)) throw error;
       options.onLost(error);
-      await untilBack(options);
+      await untilBack(options).catch((end: unknown) => {
+        // Whoever waited in vain learns what is away, and not only that time has passed.
+        throw isFault(end, "DEADLINE_EXCEEDED") ? error : end;
+      });
     }
   }
 }
