@@ -3,6 +3,12 @@ import { errnoOf } from "../fault/fault-from-errno.ts";
 import { type Clock, systemClock } from "../lifetime/clock.ts";
 import { Scope } from "../lifetime/scope.ts";
 
+/** A file that stays as it is for so long has been written, in milliseconds. */
+const settleMs = 50;
+
+/** So often is looked whether it has; a file that never rests is read as it is. */
+const settleLooks = 20;
+
 /** How a file is watched. */
 export interface WatchConfigOptions {
   /** Where time comes from; the machine's clock by default. */
@@ -33,12 +39,28 @@ export async function watchConfig(
     while (!signal.aborted) {
       await clock.sleep(options.intervalMs ?? 500, { signal });
       const now = await fingerprint(file);
-      if (now === seen || signal.aborted) continue;
-      seen = now;
+      if (now === seen) continue;
+      seen = await whenWritten(file, now, { clock, signal });
       await onChange();
     }
   });
   return { closed: scope.closed, [Symbol.asyncDispose]: () => scope.end() };
+}
+
+/** An editor that empties a file before it writes it is not to be read in between. */
+async function whenWritten(
+  file: string,
+  first: string,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<string> {
+  let seen = first;
+  for (let look = 0; look < settleLooks; look += 1) {
+    await clock.sleep(settleMs, { signal });
+    const now = await fingerprint(file);
+    if (now === seen) break;
+    seen = now;
+  }
+  return seen;
 }
 
 async function fingerprint(file: string): Promise<string> {

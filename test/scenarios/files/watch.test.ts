@@ -200,34 +200,50 @@ async function deny(globs: readonly string[]): Promise<void> {
   await writeFile(file, stringify(config));
 }
 
+let round = 0;
+
+/** A file that is there at once with its content, so that it is told of once. */
+async function makeWhole(path: string): Promise<void> {
+  const staged = join(pair.gateway.home, "staged");
+  await writeFile(staged, path);
+  await rename(staged, at(path));
+}
+
 proves(
   "files.watch-permission-change",
   "a path that a policy closes or opens is told of among the changes of content, in the order in which it took effect",
   patience,
   async () => {
+    await deny([]);
+    round += 1;
+    const [first, second, third] = [1, 2, 3].map((number) => `p${round}-${number}`) as [
+      string,
+      string,
+      string,
+    ];
     await using watching = await followFiles(pair.client, { workspace: app });
     await watching.seen(isAvailable);
     const told = async (kind: FilesWatchKind, path: string): Promise<void> =>
       watching.seen((event) => event.kind === kind && event.path === path);
-    await writeFile(at("p1"), "1");
-    await told(FilesWatchKind.CREATED, "p1");
+    await makeWhole(first);
+    await told(FilesWatchKind.CREATED, first);
     await deny(["d/**"]);
     await told(FilesWatchKind.WITHDRAWN, "d/e/f");
     await writeFile(at("d/e/f"), "hidden");
-    await writeFile(at("p2"), "2");
-    await told(FilesWatchKind.CREATED, "p2");
+    await makeWhole(second);
+    await told(FilesWatchKind.CREATED, second);
     await deny([]);
     await told(FilesWatchKind.PERMITTED, "d/e/f");
-    await writeFile(at("p3"), "3");
-    await told(FilesWatchKind.CREATED, "p3");
-    const about = ["p1", "p2", "p3", "d/e/f"];
+    await makeWhole(third);
+    await told(FilesWatchKind.CREATED, third);
+    const about = [first, second, third, "d/e/f"];
     const events = watching.events.filter(({ path }) => about.includes(path));
     expect(events.map(({ kind, path }) => [kind, path])).toEqual([
-      [FilesWatchKind.CREATED, "p1"],
+      [FilesWatchKind.CREATED, first],
       [FilesWatchKind.WITHDRAWN, "d/e/f"],
-      [FilesWatchKind.CREATED, "p2"],
+      [FilesWatchKind.CREATED, second],
       [FilesWatchKind.PERMITTED, "d/e/f"],
-      [FilesWatchKind.CREATED, "p3"],
+      [FilesWatchKind.CREATED, third],
     ]);
     expect(events[3]?.entry?.digest).toBe(digestOf("hidden"));
     const ticks = events.map(({ cursor }) => Number(cursor.split("-")[1]));
