@@ -58,6 +58,9 @@ export interface Gateway extends AsyncDisposable {
 /** How long calls that run may go on once a gateway stops, in milliseconds. */
 const drainMs = 5_000;
 
+/** How long what has been answered may take to its callers then, in milliseconds. */
+const answerMs = 1_000;
+
 /**
  * Starts a gateway; it accepts work when the promise resolves. Fails with `CONFLICT` when another process holds its
  * folder, `ALREADY_EXISTS` when a port is taken, and with the faults of the store. The caller disposes it.
@@ -77,7 +80,7 @@ export async function startGateway(settings: GatewaySettings, deps: GatewayDeps)
     watchState(scope, settings, { ...deps, features });
     late.credentials = createServerCredentials(features.pairing.tls);
     const { credentials } = late.credentials;
-    await startFaces(scope, { settings, deps, features, addresses, advertised, credentials });
+    const local = await startFaces(scope, { settings, deps, features, addresses, advertised, credentials });
     return {
       addresses,
       pin: features.pairing.pin,
@@ -86,6 +89,8 @@ export async function startGateway(settings: GatewaySettings, deps: GatewayDeps)
         features.links.drain({ deadlineMs: drainMs, reason: "gateway_stops" });
         // What runs is answered, as long as it ends in time; jobs go on at their node.
         await features.links.settled(drainMs);
+        // What a node has answered goes on to whoever asked.
+        await local.drain({ timeoutMs: answerMs });
         await scope.end();
       },
     };
@@ -128,7 +133,8 @@ interface FaceParts {
   readonly credentials: TlsServerCredentials["credentials"];
 }
 
-async function startFaces(scope: Scope, parts: FaceParts): Promise<void> {
+/** Starts what listens; gives the server of the local socket. */
+async function startFaces(scope: Scope, parts: FaceParts): Promise<GrpcServer> {
   const { settings, deps, features, addresses } = parts;
   const link = await startLinkServer(scope, parts);
   addresses.link = link.address;
@@ -152,7 +158,7 @@ async function startFaces(scope: Scope, parts: FaceParts): Promise<void> {
     }),
   );
   addresses.http = `http://${where.host.includes(":") ? `[${where.host}]` : where.host}:${http.port}`;
-  addresses.admin = await startAdminServer(scope, parts);
+  return await startAdminServer(scope, parts);
 }
 
 async function startLinkServer(scope: Scope, parts: FaceParts): Promise<GrpcServer> {
@@ -203,7 +209,7 @@ function localServices(
   ];
 }
 
-async function startAdminServer(scope: Scope, parts: FaceParts): Promise<string> {
+async function startAdminServer(scope: Scope, parts: FaceParts): Promise<GrpcServer> {
   const { settings, deps, features, addresses, advertised } = parts;
   const startedMs = deps.clock.now();
   const socket = scope.use(await placeAdminSocket(settings.dir));
@@ -235,5 +241,6 @@ async function startAdminServer(scope: Scope, parts: FaceParts): Promise<string>
   await socket.close();
   scope.use(server);
   starting.move();
-  return path.resolve(socket.path);
+  addresses.admin = path.resolve(socket.path);
+  return server;
 }

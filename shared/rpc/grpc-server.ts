@@ -1,5 +1,6 @@
 import { lstat, unlink } from "node:fs/promises";
 import { createServer, type Server as NetServer, type Socket } from "node:net";
+import { setImmediate } from "node:timers/promises";
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { errnoOf } from "../fault/fault-from-errno.ts";
 import { Fault } from "../fault/fault.ts";
@@ -23,6 +24,9 @@ import { createNewcomers } from "./newcomers.ts";
 import { isRawMethod, type RawMethod } from "./raw-stream.ts";
 import type { ServedService } from "./service.ts";
 import { methodPath } from "./transport.ts";
+
+/** Turns of the event loop in which HTTP/2 and the socket hand on what they hold. */
+const flushTurns = 3;
 
 /** What `startGrpcServer` takes. */
 export interface GrpcServerOptions {
@@ -85,6 +89,8 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     drain: async ({ timeoutMs, signal }) => {
       void stop(listener);
       await calls.settled(timeoutMs, signal);
+      // A call is over before the last of its answer has left this process.
+      for (let turn = 0; turn < flushTurns; turn += 1) await setImmediate();
     },
     [Symbol.asyncDispose]: async () => {
       const stopped = stop(listener);

@@ -32,7 +32,7 @@ test(
       faultOf(refused).code,
     );
     const answered = await running;
-    expect(answered.exitCode).toBe(0);
+    expect(answered).toMatchObject({ exitCode: 0 });
     expect(answered.stdout).toContain("answered");
     expect(await stopped).toEqual({ exitCode: 0, signal: null });
     expect(Date.now() - begunAt).toBeLessThan(10_000);
