@@ -170,7 +170,7 @@ test(
       await kit.gateway.restart();
     }
     await untilOnline();
-    expect((await kit.gateway.cli(["files", "cat", "devbox:/app/old.bin"])).stdout).toBe("old content");
+    expect((await kit.gateway.cli(["files", "cat", "devbox:/app/MEMORY.md"])).stdout).toContain("A word.");
     expect(listOf(await kit.gateway.json(["nodes", "ls", "--state", "online"]), "nodes")).toHaveLength(1);
   },
 );
