@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Fault } from "../../shared/fault/fault.ts";
 import { raceSignal, type Clock } from "../../shared/lifetime/clock.ts";
+import { pickByPrefix, prefixCandidates } from "../store/pick-by-prefix.ts";
 import type { Store } from "../store/store.ts";
 import type { ApprovalsTable } from "../store/tables.ts";
 
@@ -271,19 +272,10 @@ class StoredApprovals implements Approvals {
           .selectFrom("approvals")
           .selectAll()
           .where("id", "like", `${prefix}%`)
-          .limit(20)
+          .limit(prefixCandidates)
           .execute()
       : [];
-    const [row, ...more] = rows;
-    if (!row) {
-      throw new Fault("NOT_FOUND", `there is no approval ${id.slice(0, 64)}`, {
-        hint: "fairlead approvals ls",
-      });
-    }
-    if (more.length === 0) return row;
-    throw new Fault("INVALID_ARGUMENT", `several approvals begin with ${id}`, {
-      details: { field: "id", candidates: rows.map((candidate) => candidate.id) },
-    });
+    return pickByPrefix(rows, { id, what: "approval", listedBy: "fairlead approvals ls" });
   }
 }
 

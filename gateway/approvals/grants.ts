@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { Fault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
+import { pickByPrefix } from "../store/pick-by-prefix.ts";
 import type { Store, StoreTransaction } from "../store/store.ts";
 import type { GrantsTable } from "../store/tables.ts";
 
@@ -163,18 +163,7 @@ function isSameScope(grant: Grant, scope: GrantScope): boolean {
 
 function pick(grants: readonly Grant[], idOrPrefix: string): Grant {
   const found = grants.filter(({ id }) => idOrPrefix !== "" && id.startsWith(idOrPrefix.toLowerCase()));
-  const [grant, ...more] = found;
-  if (!grant) {
-    throw new Fault("NOT_FOUND", `there is no grant ${idOrPrefix.slice(0, 64)}`, {
-      hint: "fairlead approvals grants ls",
-    });
-  }
-  if (more.length === 0) return grant;
-  const candidates = found.slice(0, 20).map(({ id }) => id);
-  throw new Fault("INVALID_ARGUMENT", `several grants begin with ${idOrPrefix}`, {
-    hint: `write more of it: ${candidates.join(", ")}`,
-    details: { field: "id", candidates },
-  });
+  return pickByPrefix(found, { id: idOrPrefix, what: "grant", listedBy: "fairlead approvals grants ls" });
 }
 
 function toGrant(row: GrantsTable): Grant {

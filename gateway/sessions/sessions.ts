@@ -11,6 +11,7 @@ import { workspaceUnavailable } from "../files/unavailable.ts";
 import type { Links } from "../link/links.ts";
 import type { NodeRecord, Nodes } from "../pairing/nodes.ts";
 import type { Policy } from "../policy/policy.ts";
+import { pickByPrefix, prefixCandidates } from "../store/pick-by-prefix.ts";
 import type { Store } from "../store/store.ts";
 import type { SessionsTable } from "../store/tables.ts";
 import { operatorAgent, type Caller } from "../tools/caller.ts";
@@ -290,15 +291,11 @@ class StoredSessions implements Sessions {
           .selectFrom("sessions")
           .selectAll()
           .where("id", "like", `${id}%`)
-          .limit(20)
+          .limit(prefixCandidates)
           .execute()
       : [];
-    const [row, ...more] = rows;
-    if (!row) throw unknown(id);
-    if (more.length === 0) return row;
-    throw new Fault("INVALID_ARGUMENT", `several sessions begin with ${id}`, {
-      details: { field: "session", candidates: rows.map((candidate) => candidate.id) },
-    });
+    if (rows.length === 0) throw unknown(id);
+    return pickByPrefix(rows, { id, what: "session", field: "session", listedBy: "fairlead sessions ls" });
   }
 }
 

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { Lease } from "../../shared/lifetime/lease.ts";
+import { pickByPrefix, prefixCandidates } from "../store/pick-by-prefix.ts";
 import type { Store } from "../store/store.ts";
 import type { TokensTable } from "../store/tables.ts";
 
@@ -159,16 +160,10 @@ class StoredTokens implements Tokens {
           .selectFrom("tokens")
           .selectAll()
           .where("id", "like", `${id}%`)
-          .limit(20)
+          .limit(prefixCandidates)
           .execute()
       : [];
-    const [row, ...more] = rows;
-    if (!row)
-      throw new Fault("NOT_FOUND", `there is no token ${id.slice(0, 64)}`, { hint: "fairlead tokens ls" });
-    if (more.length === 0) return row;
-    throw new Fault("INVALID_ARGUMENT", `several tokens begin with ${id}`, {
-      details: { field: "id", candidates: rows.map((candidate) => candidate.id) },
-    });
+    return pickByPrefix(rows, { id, what: "token", listedBy: "fairlead tokens ls" });
   }
 }
 
