@@ -209,20 +209,24 @@ function describe(counts: TransferCounts): string {
   const { files, folders, links, bytes, unchanged = 0, failedCount } = counts;
   const same = unchanged > 0 ? ` (${unchanged} unchanged)` : "";
   const parts = [
-    `${files} ${files === 1 ? "file" : "files"}${same}`,
-    ...(folders > 0 ? [`${folders} ${folders === 1 ? "folder" : "folders"}`] : []),
-    ...(links > 0 ? [`${links} ${links === 1 ? "link" : "links"}`] : []),
+    `${count(files, "file")}${same}`,
+    ...(folders > 0 ? [count(folders, "folder")] : []),
+    ...(links > 0 ? [count(links, "link")] : []),
     `${bytes} bytes`,
     ...(failedCount > 0 ? [`${failedCount} failed`] : []),
   ];
   return parts.join(", ");
 }
 
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
+}
+
 function describeSync(counts: TransferCounts): string {
   const { files, bytes, filesReused = 0, bytesReused = 0, kept = [], failedCount } = counts;
   const parts = [
-    `${files - filesReused} files and ${bytes - bytesReused} bytes sent`,
-    `${filesReused} files and ${bytesReused} bytes reused`,
+    `${count(files - filesReused, "file")} and ${bytes - bytesReused} bytes sent`,
+    `${count(filesReused, "file")} and ${bytesReused} bytes reused`,
     ...(kept.length > 0 ? [`${kept.length} changed at the target only and left`] : []),
     ...(failedCount > 0 ? [`${failedCount} failed`] : []),
   ];
