@@ -2,7 +2,6 @@ import type { Caller } from "../../gateway/tools/caller.ts";
 import type { CallRequest } from "../../gateway/tools/run-call.ts";
 import type { ToolResult } from "../../gateway/tools/tool-result.ts";
 import type { Tools } from "../../gateway/tools/tools.ts";
-import { Fault } from "../../shared/fault/fault.ts";
 
 /** Runs a call to its end; output goes to `onOutput`. Rejects with the call's fault. */
 export async function callTool(
@@ -19,14 +18,4 @@ export async function callTool(
     if (part.kind === "result") return part.result;
   }
   throw new Error("the call ended without a result");
-}
-
-/** The fault that `work` rejects with. */
-export async function faultOf(work: Promise<unknown>): Promise<Fault> {
-  const outcome = await work.then(
-    (value) => ({ value }),
-    (error: unknown) => ({ error }),
-  );
-  if ("error" in outcome && outcome.error instanceof Fault) return outcome.error;
-  throw new Error(`no fault came: ${JSON.stringify(outcome)}`);
 }

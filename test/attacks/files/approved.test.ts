@@ -9,13 +9,12 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect } from "vitest";
-import { digestOf } from "../../../shared/content/digest.ts";
 import type { Fault } from "../../../shared/fault/fault.ts";
-import { WritePrecondition } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { ResolveEvent } from "../../../shared/root/root-handle.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { type FilesKit, openFilesKit } from "../../support/files-kit.ts";
 import { proves } from "../../support/proves.ts";
-import { faultOf } from "../../support/tool-calls.ts";
+import { writeWhole } from "../../support/write-whole.ts";
 
 const workspace = "devbox:/app";
 const asking = "files:\n  ask: { read: [], write: [], ask: on-miss }\n";
@@ -26,17 +25,8 @@ function fill(dir: string): void {
   for (const folder of ["d", "other"]) writeFileSync(join(dir, folder, "file"), `of ${folder}`);
 }
 
-async function write(kit: FilesKit, path: string): Promise<unknown> {
-  const bytes = Buffer.from("written");
-  const sizeBytes = BigInt(bytes.byteLength);
-  return kit.client.write(
-    (async function* () {
-      const header = { workspace, path, precondition: WritePrecondition.ANY, sizeBytes };
-      yield { part: { case: "header" as const, value: header } };
-      yield { part: { case: "chunk" as const, value: bytes } };
-      yield { part: { case: "trailer" as const, value: { sizeBytes, digest: digestOf(bytes) } } };
-    })(),
-  );
+function write({ client }: FilesKit, path: string): Promise<unknown> {
+  return writeWhole(client, { workspace, path, content: "written" });
 }
 
 const operations: Readonly<Record<string, (kit: FilesKit) => Promise<unknown>>> = {

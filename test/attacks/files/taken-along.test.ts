@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { faultOf } from "../../support/fault-of.ts";
 import { openFilesKit } from "../../support/files-kit.ts";
-import { faultOf } from "../../support/tool-calls.ts";
 
 const workspace = "devbox:/app";
 

@@ -2,12 +2,14 @@ import { chmod, mkdir, readFile, stat, utimes, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import { digestOf, type Digest } from "../../../shared/content/digest.ts";
-import { Fault } from "../../../shared/fault/fault.ts";
+import type { Fault } from "../../../shared/fault/fault.ts";
 import { WritePrecondition, type FilesWriteResponse } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { canMount } from "../../faults/files/tmpfs.ts";
 import { errorOf, startFilesPair, type FilesPair } from "../../scenarios/files/pair.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
+import { writeWhole } from "../../support/write-whole.ts";
 
 const patience = { timeout: 240_000 };
 // As root everything may be read: a refused permission needs another user.
@@ -30,26 +32,8 @@ interface Written {
   readonly ifMatch?: Digest;
 }
 
-function write({ path, content, precondition, ifMatch }: Written): Promise<FilesWriteResponse> {
-  const bytes = Buffer.from(content);
-  const sizeBytes = BigInt(bytes.byteLength);
-  const header = { workspace, path, precondition, ifMatch: ifMatch ?? "", sizeBytes };
-  return pair.client.write(
-    (async function* () {
-      yield { part: { case: "header" as const, value: header } };
-      yield { part: { case: "chunk" as const, value: bytes } };
-      yield { part: { case: "trailer" as const, value: { sizeBytes, digest: digestOf(bytes) } } };
-    })(),
-  );
-}
-
-async function faultOf(work: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error("no fault", { cause: error });
+function write(written: Written): Promise<FilesWriteResponse> {
+  return writeWhole(pair.client, { workspace, ...written });
 }
 
 const at = (path: string): string => join(pair.workspace.path, path);

@@ -5,8 +5,8 @@ import { LinkPurpose, Node, OutcomeState } from "../../../shared/gen/fairlead/v1
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import { statusFrame } from "../../../shared/rpc/reverse/frames.ts";
 import { serve } from "../../../shared/rpc/service.ts";
-import { faultOf } from "../../contract/rpc/fault-of.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "../../contract/rpc/open-link.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { dialByHand, plainHello } from "../../support/hand-made-node.ts";
 import { proves } from "../../support/proves.ts";
 

@@ -3,8 +3,8 @@ import { Fault } from "../../../shared/fault/fault.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { serve } from "../../../shared/rpc/service.ts";
-import { faultOf } from "../../contract/rpc/fault-of.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "../../contract/rpc/open-link.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 

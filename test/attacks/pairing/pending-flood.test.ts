@@ -1,10 +1,7 @@
 import { expect, test } from "vitest";
 import { openGrpcClient, type GrpcClient } from "../../../shared/rpc/grpc-client.ts";
-import {
-  faultOf,
-  startPairingGateway,
-  type PairingGateway,
-} from "../../scenarios/pairing/pairing-gateway.ts";
+import { startPairingGateway, type PairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { startRelay } from "../../support/relay.ts";
 import { addWireMachine, detailOf, openWireMachine } from "../../support/wire-machine.ts";

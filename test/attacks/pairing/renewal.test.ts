@@ -14,12 +14,8 @@ import { signLapsedProof } from "../../../shared/identity/lapsed-proof.ts";
 import type { Pin } from "../../../shared/identity/pin.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { openGrpcClient, type GrpcClient } from "../../../shared/rpc/grpc-client.ts";
-import {
-  faultOf,
-  joinAs,
-  startPairingGateway,
-  type PairingGateway,
-} from "../../scenarios/pairing/pairing-gateway.ts";
+import { joinAs, startPairingGateway, type PairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { requestNaming } from "../../support/naming-request.ts";
 import { proves } from "../../support/proves.ts";

@@ -6,11 +6,8 @@ import { parseJoinCode } from "../../../shared/identity/join-code.ts";
 import { createCertificateRequest, createKeyPem } from "../../../shared/identity/keys.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { openGrpcClient, type GrpcClient } from "../../../shared/rpc/grpc-client.ts";
-import {
-  faultOf,
-  startPairingGateway,
-  type PairingGateway,
-} from "../../scenarios/pairing/pairing-gateway.ts";
+import { startPairingGateway, type PairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 
 const rounds = 200;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { faultOf } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import type { CliResult } from "../../support/run-cli.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";

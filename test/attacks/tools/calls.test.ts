@@ -4,9 +4,10 @@ import {
   ToolsCallIdempotentRequestSchema,
   ToolsCallRequestSchema,
 } from "../../../shared/gen/fairlead/v1/tools_pb.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { openSessionKit } from "../../support/session-kit.ts";
-import { callTool, faultOf } from "../../support/tool-calls.ts";
+import { callTool } from "../../support/tool-calls.ts";
 
 const operator = { agent: "operator" };
 

@@ -17,7 +17,9 @@ import {
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
 import type { Client } from "../../../shared/rpc/service.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
+import { writeWhole } from "../../support/write-whole.ts";
 import { openTempExports } from "../../unit/workspace/temp-exports.ts";
 import { createDirectClient } from "./direct-client.ts";
 
@@ -105,15 +107,6 @@ function createReads(): ReadMemory {
   };
 }
 
-async function faultOf(work: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error("no fault", { cause: error });
-}
-
 const workspace = "devbox:/app";
 
 function read(face: Face, path: string): Promise<FilesReadResponse[]> {
@@ -128,16 +121,8 @@ interface Written {
 }
 
 function write(face: Face, { path, content, precondition }: Written): Promise<FilesWriteResponse> {
-  const bytes = Buffer.from(content);
-  const sizeBytes = BigInt(bytes.byteLength);
-  const header = { workspace, path, precondition: precondition ?? WritePrecondition.UNSPECIFIED, sizeBytes };
-  return face.client.write(
-    (async function* () {
-      yield { part: { case: "header" as const, value: header } };
-      yield { part: { case: "chunk" as const, value: bytes } };
-      yield { part: { case: "trailer" as const, value: { sizeBytes, digest: digestOf(bytes) } } };
-    })(),
-  );
+  const said = precondition ?? WritePrecondition.UNSPECIFIED;
+  return writeWhole(face.client, { workspace, path, content, precondition: said });
 }
 
 test("a path that is none is refused before policy or node hear of it", async () => {

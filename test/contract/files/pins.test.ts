@@ -1,15 +1,14 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { digestOf } from "../../../shared/content/digest.ts";
 import {
   FileOperation,
   Files,
-  WritePrecondition,
   type FilesPreflightResponse,
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Client } from "../../../shared/rpc/service.ts";
-import { faultOf } from "../../support/tool-calls.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { writeWhole } from "../../support/write-whole.ts";
 import { openTempExports } from "../../unit/workspace/temp-exports.ts";
 import { createDirectClient } from "./direct-client.ts";
 
@@ -24,16 +23,8 @@ function pinOf({ source, identity }: FilesPreflightResponse): Pinned {
   return { canonicalPath: source?.canonicalPath ?? "", identity };
 }
 
-async function write(client: Client<typeof Files>, path: string, pin: Pinned): Promise<unknown> {
-  const bytes = Buffer.from("new");
-  return client.write(
-    (async function* () {
-      const header = { workspace, path, precondition: WritePrecondition.ANY, sizeBytes: 3n, pin };
-      yield { part: { case: "header" as const, value: header } };
-      yield { part: { case: "chunk" as const, value: bytes } };
-      yield { part: { case: "trailer" as const, value: { sizeBytes: 3n, digest: digestOf(bytes) } } };
-    })(),
-  );
+function write(client: Client<typeof Files>, path: string, pin: Pinned): Promise<unknown> {
+  return writeWhole(client, { workspace, path, content: "new", pin });
 }
 
 test("a preflight tells what an operation would act on, and does nothing", async () => {

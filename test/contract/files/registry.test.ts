@@ -8,6 +8,7 @@ import { Fault } from "../../../shared/fault/fault.ts";
 import { FileOperation, Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import type { Client } from "../../../shared/rpc/service.ts";
+import { faultOf as laterFaultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { openTempExports } from "../../unit/workspace/temp-exports.ts";
 import { createDirectClient } from "./direct-client.ts";
@@ -51,15 +52,6 @@ function faultOf(work: () => unknown): Fault {
     throw error;
   }
   throw new Error("no fault");
-}
-
-async function faultOfLate(work: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error("no fault", { cause: error });
 }
 
 proves(
@@ -126,7 +118,7 @@ proves(
       barrier: () => old.barrier({}),
     };
     for (const [name, call] of Object.entries(calls)) {
-      const fault = await faultOfLate(call());
+      const fault = await laterFaultOf(call());
       expect([name, fault.code]).toEqual([name, "WORKSPACE_ACCESS_UNAVAILABLE"]);
     }
     const { entries } = await registry.acquire(offer).files.list({ path: "" });
@@ -179,7 +171,7 @@ test("a registration that ends aborts what runs under it", async () => {
   const reading = handle.files.read({ path: "a.txt" })[Symbol.asyncIterator]();
   await reading.next();
   registration.release("node_offline");
-  const fault = await faultOfLate(reading.next());
+  const fault = await laterFaultOf(reading.next());
   expect([fault.code, fault.details["reason"]]).toEqual(["WORKSPACE_ACCESS_UNAVAILABLE", "node_offline"]);
 });
 

@@ -1,11 +1,8 @@
 import { expect, test } from "vitest";
 import type { Fault } from "../../../shared/fault/fault.ts";
 import { comparisonCode } from "../../../shared/identity/comparison-code.ts";
-import {
-  faultOf,
-  startPairingGateway,
-  type PairingGateway,
-} from "../../scenarios/pairing/pairing-gateway.ts";
+import { startPairingGateway, type PairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 import { detailOf, openWireMachine } from "../../support/wire-machine.ts";

@@ -12,10 +12,10 @@ import {
   NodeLinkControlResponseSchema,
   type NodeLinkControlRequestSchema,
 } from "../../../shared/gen/fairlead/v1/link_pb.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { openDirect, openEarlierLink, openLink, openStdio, type Carrier } from "./carriers.ts";
 import { wholeFault } from "./echo-services.ts";
-import { faultOf } from "./fault-of.ts";
 
 const openers = { direct: openDirect, link: openLink, "earlier link": openEarlierLink, stdio: openStdio };
 type CarrierName = keyof typeof openers;

@@ -4,11 +4,11 @@ import { Fault } from "../../../shared/fault/fault.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { NodeLink } from "../../../shared/gen/fairlead/v1/link_pb.ts";
 import { serve } from "../../../shared/rpc/service.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { proves } from "../../support/proves.ts";
 import { echoServices } from "./echo-services.ts";
-import { faultOf } from "./fault-of.ts";
 import { openLinkGateway, openLinkNode, whenLinked, type LinkGateway } from "./open-link.ts";
 
 const mib = 1024 * 1024;

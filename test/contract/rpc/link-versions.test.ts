@@ -24,9 +24,9 @@ import {
   readAnswerFrame,
 } from "../../../shared/rpc/reverse/frames.ts";
 import { createServerCredentials } from "../../../shared/rpc/server-credentials.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { echoServices } from "./echo-services.ts";
-import { faultOf } from "./fault-of.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "./open-link.ts";
 import { makeAuthority } from "./throwaway-certificates.ts";
 

@@ -3,9 +3,9 @@ import { createApprovals, type ApprovalQuestion } from "../../../gateway/approva
 import { openStore } from "../../../gateway/store/store.ts";
 import { digestOf } from "../../../shared/content/digest.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
-import { faultOf } from "../../support/tool-calls.ts";
 
 const question: ApprovalQuestion = {
   title: "coder: exec on devbox",

@@ -1,8 +1,9 @@
 import { create, type JsonObject } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { ToolsCheckCallRequestSchema } from "../../../shared/gen/fairlead/v1/tools_pb.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { openSessionKit, type KitNodeOptions } from "../../support/session-kit.ts";
-import { callTool, faultOf } from "../../support/tool-calls.ts";
+import { callTool } from "../../support/tool-calls.ts";
 
 const operator = { agent: "operator" };
 

@@ -2,11 +2,10 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { digestOf } from "../../../shared/content/digest.ts";
-import { WritePrecondition } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { type FilesKit, openFilesKit } from "../../support/files-kit.ts";
 import { proves } from "../../support/proves.ts";
-import { faultOf } from "../../support/tool-calls.ts";
+import { writeWhole } from "../../support/write-whole.ts";
 import { canMount, mountTmpfs } from "./tmpfs.ts";
 
 const workspace = "devbox:/app";
@@ -16,16 +15,8 @@ function fill(dir: string): void {
   writeFileSync(join(dir, "d/file"), "old");
 }
 
-async function write({ client }: FilesKit, path: string): Promise<unknown> {
-  const bytes = Buffer.from("new");
-  return client.write(
-    (async function* () {
-      const header = { workspace, path, precondition: WritePrecondition.ANY, sizeBytes: 3n };
-      yield { part: { case: "header" as const, value: header } };
-      yield { part: { case: "chunk" as const, value: bytes } };
-      yield { part: { case: "trailer" as const, value: { sizeBytes: 3n, digest: digestOf(bytes) } } };
-    })(),
-  );
+function write({ client }: FilesKit, path: string): Promise<unknown> {
+  return writeWhole(client, { workspace, path, content: "new" });
 }
 
 proves(

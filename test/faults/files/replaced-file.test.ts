@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
-import { faultOf, openTempRoot, p, readAll } from "../../unit/root/temp-root.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { openTempRoot, p, readAll } from "../../unit/root/temp-root.ts";
 
 const replaceFile = fileURLToPath(new URL("../../fixtures/root/replace-file.ts", import.meta.url));
 

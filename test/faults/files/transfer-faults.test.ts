@@ -3,9 +3,9 @@ import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
-import { Fault } from "../../../shared/fault/fault.ts";
 import { WritePrecondition } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { errorOf, startFilesPair, type FilesPair } from "../../scenarios/files/pair.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 import { canMount, mountTmpfs, runProgram } from "./tmpfs.ts";
@@ -23,15 +23,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await pair[Symbol.asyncDispose]();
 });
-
-async function faultOf(work: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error("no fault", { cause: error });
-}
 
 /** What is left of writes below a folder: staged files, and trees that have no name yet. */
 async function leftovers(folder: string): Promise<string[]> {

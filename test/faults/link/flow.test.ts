@@ -4,8 +4,8 @@ import { NodeLink } from "../../../shared/gen/fairlead/v1/link_pb.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { noDeadline } from "../../../shared/rpc/deadline.ts";
 import { serve } from "../../../shared/rpc/service.ts";
-import { faultOf } from "../../contract/rpc/fault-of.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "../../contract/rpc/open-link.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 
 const kib = 1024;

@@ -5,8 +5,8 @@ import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { raceSignal } from "../../../shared/lifetime/clock.ts";
 import { serve } from "../../../shared/rpc/service.ts";
 import { echoServices } from "../../contract/rpc/echo-services.ts";
-import { faultOf } from "../../contract/rpc/fault-of.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "../../contract/rpc/open-link.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { startFaultProxy } from "../../support/fault-proxy.ts";
 import { proves } from "../../support/proves.ts";
 

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { openStore } from "../../../gateway/store/store.ts";
 import { lockHome } from "../../../shared/process/home-lock.ts";
-import { faultOf } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 
 const fixture = fileURLToPath(new URL("../../fixtures/pairing/hold-home.ts", import.meta.url));

@@ -14,12 +14,8 @@ import { nodeIdOf, nodeUri } from "../../../shared/identity/node-name.ts";
 import { pinOfCertificate, pinOfPublicKey } from "../../../shared/identity/pin.ts";
 import { loadX509 } from "../../../shared/identity/x509.ts";
 import { openGrpcClient, type GrpcClient } from "../../../shared/rpc/grpc-client.ts";
-import {
-  faultOf,
-  joinAs,
-  startPairingGateway,
-  type PairingGateway,
-} from "../../scenarios/pairing/pairing-gateway.ts";
+import { joinAs, startPairingGateway, type PairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 

@@ -4,12 +4,8 @@ import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import { findIdentity } from "../../../node-agent/pairing/identity.ts";
-import {
-  faultOf,
-  joinAs,
-  startPairingGateway,
-  type PairingGateway,
-} from "../../scenarios/pairing/pairing-gateway.ts";
+import { joinAs, startPairingGateway, type PairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
 

@@ -14,7 +14,8 @@ import { openStore } from "../../../gateway/store/store.ts";
 import { findIdentity, loadIdentity } from "../../../node-agent/pairing/identity.ts";
 import { leaveGateway } from "../../../node-agent/pairing/leave.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
-import { faultOf, joinAs, startPairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
+import { joinAs, startPairingGateway } from "../../scenarios/pairing/pairing-gateway.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
 
 const lost = { code: "INTEGRITY_FAILURE", retryable: false };

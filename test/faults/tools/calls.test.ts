@@ -3,12 +3,13 @@ import { describe, expect, test } from "vitest";
 import { createApprovals } from "../../../gateway/approvals/approvals.ts";
 import { openStore } from "../../../gateway/store/store.ts";
 import { digestOf } from "../../../shared/content/digest.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { findProcesses } from "../../support/find-processes.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { proves } from "../../support/proves.ts";
 import { openSessionKit, type SessionKit } from "../../support/session-kit.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
-import { callTool, faultOf } from "../../support/tool-calls.ts";
+import { callTool } from "../../support/tool-calls.ts";
 
 const operator = { agent: "operator" };
 const question = { title: "t", detail: "{}", agent: "coder", rule: "profile.work", digest: digestOf("x") };

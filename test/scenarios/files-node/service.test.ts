@@ -22,7 +22,7 @@ import {
   FilesListExportsRequestSchema,
   WritePrecondition,
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
-import { faultOf } from "../../unit/root/temp-root.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { callContext, exportOf, openTempExports } from "../../unit/workspace/temp-exports.ts";
 import { read, readTree, write, writeMessages } from "./service.ts";
 

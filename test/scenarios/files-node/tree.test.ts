@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { faultOf } from "../../unit/root/temp-root.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { callContext, openTempExports } from "../../unit/workspace/temp-exports.ts";
 import { readTree, treeMessages } from "./service.ts";
 

@@ -6,7 +6,8 @@ import { digestOf } from "../../../shared/content/digest.ts";
 import { Admin } from "../../../shared/gen/fairlead/v1/admin_pb.ts";
 import { WritePrecondition } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
-import { faultOf } from "../../support/tool-calls.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { writeWhole } from "../../support/write-whole.ts";
 import { startFilesPair, type FilesPair } from "./pair.ts";
 
 const workspace = "devbox:/app";
@@ -22,17 +23,8 @@ interface Shown {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-async function write(pair: FilesPair, path: string): Promise<unknown> {
-  const bytes = Buffer.from(content);
-  const sizeBytes = BigInt(bytes.byteLength);
-  return pair.client.write(
-    (async function* () {
-      const header = { workspace, path, precondition: WritePrecondition.ANY, sizeBytes };
-      yield { part: { case: "header" as const, value: header } };
-      yield { part: { case: "chunk" as const, value: bytes } };
-      yield { part: { case: "trailer" as const, value: { sizeBytes, digest } } };
-    })(),
-  );
+function write({ client }: FilesPair, path: string): Promise<unknown> {
+  return writeWhole(client, { workspace, path, content });
 }
 
 async function writeTree(pair: FilesPair, path: string): Promise<unknown> {

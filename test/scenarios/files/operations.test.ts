@@ -2,14 +2,11 @@ import { chmod, lstat, mkdir, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
-import { Fault } from "../../../shared/fault/fault.ts";
-import {
-  WritePrecondition,
-  type FilesListResponse,
-  type WriteHeader,
-} from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { type FilesListResponse, type WriteHeader } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
+import { writeWhole } from "../../support/write-whole.ts";
 import { errorOf, startFilesPair, type FilesPair } from "./pair.ts";
 
 const patience = { timeout: 240_000 };
@@ -24,35 +21,11 @@ afterAll(async () => {
   await pair[Symbol.asyncDispose]();
 });
 
-async function faultOf(work: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error("no fault", { cause: error });
-}
-
 type HeaderMore = Partial<Pick<WriteHeader, "precondition" | "sizeBytes" | "refuseMissingParents">>;
 
 /** One file through the gateway's own service. */
 async function write(path: string, content: string, more: HeaderMore = {}): Promise<void> {
-  const bytes = Buffer.from(content);
-  const header = {
-    workspace,
-    path,
-    precondition: WritePrecondition.ANY,
-    sizeBytes: BigInt(bytes.byteLength),
-    ...more,
-  };
-  await pair.client.write(
-    (async function* () {
-      yield { part: { case: "header" as const, value: header } };
-      yield { part: { case: "chunk" as const, value: bytes } };
-      const trailer = { sizeBytes: header.sizeBytes, digest: digestOf(bytes) };
-      yield { part: { case: "trailer" as const, value: trailer } };
-    })(),
-  );
+  await writeWhole(pair.client, { workspace, path, content, ...more });
 }
 
 proves(

@@ -2,8 +2,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, vi } from "vitest";
 import { Fault } from "../../../shared/fault/fault.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
-import { faultOf } from "../../support/tool-calls.ts";
 import { errorOf, startFilesPair, type FilesPair } from "./pair.ts";
 
 const workspace = "devbox:/app";

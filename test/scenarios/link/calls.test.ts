@@ -5,8 +5,8 @@ import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { raceSignal } from "../../../shared/lifetime/clock.ts";
 import { noDeadline } from "../../../shared/rpc/deadline.ts";
 import { serve, type CallContext } from "../../../shared/rpc/service.ts";
-import { faultOf } from "../../contract/rpc/fault-of.ts";
 import { openLinkGateway, openLinkNode, whenLinked } from "../../contract/rpc/open-link.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { proves } from "../../support/proves.ts";
 

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import { createJoinSecret, formatJoinCode, parseJoinCode } from "../../../shared/identity/join-code.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { type CliResult, runCli } from "../../support/run-cli.ts";
 import { spawnProgram } from "../../support/spawn-program.ts";
@@ -11,7 +12,6 @@ import { inviteCode } from "../../support/start-node.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 import { listPending, startWaitingJoin, type RefusedEntry } from "../../support/waiting-join.ts";
 import { detailOf, openWireMachine } from "../../support/wire-machine.ts";
-import { faultOf } from "./pairing-gateway.ts";
 
 const patience = { timeout: 120_000 };
 

@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
 import { findIdentity } from "../../../node-agent/pairing/identity.ts";
 import { parseJoinCode } from "../../../shared/identity/join-code.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
-import { faultOf, joinAs, startPairingGateway } from "./pairing-gateway.ts";
+import { joinAs, startPairingGateway } from "./pairing-gateway.ts";
 
 const minuteMs = 60_000;
 

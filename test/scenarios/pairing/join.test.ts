@@ -3,9 +3,10 @@ import { readFileSync, statSync } from "node:fs";
 import { expect, test } from "vitest";
 import { loadIdentity } from "../../../node-agent/pairing/identity.ts";
 import { exitStatus } from "../../../shared/fault/codes.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
-import { faultOf, joinAs, startPairingGateway } from "./pairing-gateway.ts";
+import { joinAs, startPairingGateway } from "./pairing-gateway.ts";
 
 test("a machine that joins is a node with the invite's alias, labels and profile, and the gateway knows its key", async () => {
   await using gateway = await startPairingGateway();

@@ -10,9 +10,10 @@ import { dialTls } from "../../../node-agent/pairing/tls.ts";
 import { Pairing } from "../../../shared/gen/fairlead/v1/pairing_pb.ts";
 import { createCertificateRequest, createKeyPem } from "../../../shared/identity/keys.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { ManualClock } from "../../support/manual-clock.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
-import { faultOf, joinAs, startPairingGateway, type PairingGateway } from "./pairing-gateway.ts";
+import { joinAs, startPairingGateway, type PairingGateway } from "./pairing-gateway.ts";
 
 const dayMs = 86_400_000;
 

@@ -2,7 +2,6 @@ import { join } from "node:path";
 import { createPairing, type GatewayPairing, type PairingOptions } from "../../../gateway/pairing/pairing.ts";
 import { openStore, type Store } from "../../../gateway/store/store.ts";
 import { joinGateway, type JoinOptions, type JoinOutcome } from "../../../node-agent/pairing/join.ts";
-import { Fault } from "../../../shared/fault/fault.ts";
 import type { Clock } from "../../../shared/lifetime/clock.ts";
 import { startGrpcServer } from "../../../shared/rpc/grpc-server.ts";
 import { createServerCredentials } from "../../../shared/rpc/server-credentials.ts";
@@ -91,14 +90,4 @@ export function joinAs(
     agentVersion: "0.1.0",
     ...more,
   });
-}
-
-/** The fault that a promise rejects with; an error when it does not. */
-export async function faultOf(promise: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await promise.then(
-    () => new Error("it succeeded"),
-    (reason: unknown) => reason,
-  );
-  if (error instanceof Fault) return error;
-  throw error;
 }

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
-import { Fault } from "../../../shared/fault/fault.ts";
 import { EntryKind, EntrySchema, TreeEntrySchema } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { parseWorkspacePath, rootPath } from "../../../shared/names/workspace-path.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
@@ -13,6 +12,7 @@ import type { StoredTree } from "../../../shared/tree/store-tree-options.ts";
 import { storeTree } from "../../../shared/tree/store-tree.ts";
 import type { TreePart } from "../../../shared/tree/tree-part.ts";
 import { createTreeTally } from "../../../shared/tree/tree-tally.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
 
 /** Every entry below a folder: what it is, its mode, and its content or target. */
@@ -29,15 +29,6 @@ async function look(folder: string): Promise<string[]> {
     return `${shown} ${digest} ${mtimeNs / 1000n}`;
   });
   return (await Promise.all(lines)).toSorted();
-}
-
-async function faultOf(work: Promise<unknown>): Promise<Fault> {
-  const error: unknown = await work.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (error instanceof Fault) return error;
-  throw new Error("no fault", { cause: error });
 }
 
 async function collect(folder: string): Promise<TreePart[]> {

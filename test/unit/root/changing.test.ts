@@ -11,7 +11,8 @@ import {
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
-import { faultOf, openTempRoot, p } from "./temp-root.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { openTempRoot, p } from "./temp-root.ts";
 
 describe("removing", () => {
   test("takes a file, an empty folder, and a full one only when that was asked for", async () => {

@@ -2,7 +2,8 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
-import { faultOf, openTempRoot, p } from "./temp-root.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { openTempRoot, p } from "./temp-root.ts";
 
 test("a digest or nothing: a file that is gone is written anew, another one is never replaced", async () => {
   const seen: (() => void)[] = [];

@@ -1,7 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { isFault, type Fault } from "../../../shared/fault/fault.ts";
 import { parseWorkspacePath, type WorkspacePath } from "../../../shared/names/workspace-path.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
 import type { RootHandle, RootOptions, WalkItem, WalkOptions } from "../../../shared/root/root-handle.ts";
@@ -40,17 +39,6 @@ export async function openTempRoot(
 
 /** A path of the workspace. */
 export const p = (text: string): WorkspacePath => parseWorkspacePath(text);
-
-/** The fault that `work` ends with. */
-export async function faultOf(work: Promise<unknown> | (() => unknown)): Promise<Fault> {
-  try {
-    await (typeof work === "function" ? work() : work);
-  } catch (error) {
-    if (isFault(error)) return error;
-    throw error;
-  }
-  throw new Error("there was no fault");
-}
 
 /** All content of a file. */
 export async function readAll(root: RootHandle, path: string): Promise<string> {

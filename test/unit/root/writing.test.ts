@@ -19,7 +19,8 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
-import { faultOf, openTempRoot, p, writeAll } from "./temp-root.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { openTempRoot, p, writeAll } from "./temp-root.ts";
 
 const any = { precondition: { kind: "any" } } as const;
 const absent = { precondition: { kind: "absent" } } as const;

@@ -1,7 +1,8 @@
 import { expect } from "vitest";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { makeSkill, openSessionKit } from "../../support/session-kit.ts";
-import { callTool, faultOf } from "../../support/tool-calls.ts";
+import { callTool } from "../../support/tool-calls.ts";
 
 proves(
   "tools.unknown-name",

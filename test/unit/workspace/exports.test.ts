@@ -14,7 +14,8 @@ import { startExports } from "../../../node-agent/workspace/exports.ts";
 import { createFilePolicy } from "../../../node-agent/workspace/file-policy.ts";
 import { openWorkspace } from "../../../node-agent/workspace/open-workspace.ts";
 import type { Fault } from "../../../shared/fault/fault.ts";
-import { faultOf, p, readAll, summary, walkAll, writeAll } from "../root/temp-root.ts";
+import { faultOf } from "../../support/fault-of.ts";
+import { p, readAll, summary, walkAll, writeAll } from "../root/temp-root.ts";
 import { exportOf, openTempExports } from "./temp-exports.ts";
 
 const limits = { treeEntries: 1_000_000, treeDepth: 64 };

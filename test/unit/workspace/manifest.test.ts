@@ -14,7 +14,7 @@ import { expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
 import { digestFolder } from "../../../shared/content/folder-digest.ts";
 import { type Clock, systemClock } from "../../../shared/lifetime/clock.ts";
-import { faultOf } from "../root/temp-root.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { type ReadManifest, readManifestOf } from "./read-manifest.ts";
 import { exportOf, openTempExports, type TempExports } from "./temp-exports.ts";
 
