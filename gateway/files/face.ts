@@ -106,7 +106,7 @@ function list(options: FilesFaceOptions): MethodImplementation<Methods["list"]> 
 
 function remove(options: FilesFaceOptions): MethodImplementation<Methods["remove"]> {
   return (request, context) => {
-    const { recursive, ifMatch } = request;
+    const { recursive, ifMatch, ifKind, ifLinkTarget } = request;
     const kind = recursive ? "remove_tree" : "remove";
     const terms = ifMatch === "" ? {} : { ifMatch };
     return perform(
@@ -114,8 +114,9 @@ function remove(options: FilesFaceOptions): MethodImplementation<Methods["remove
       { ...place(request), verb: "remove", kind, terms, context },
       async (operation) => {
         const { target, pin } = operation;
-        const asked = { path: target.path, recursive, ifMatch, ...(pin ? { pin } : {}) };
-        const answer = await target.handle.files.remove(asked, callOptions(operation.context));
+        const asked = { path: target.path, recursive, ifMatch, ifKind, ifLinkTarget };
+        const pinned = { ...asked, ...(pin ? { pin } : {}) };
+        const answer = await target.handle.files.remove(pinned, callOptions(operation.context));
         return { ...answer, source: operation.made(answer.source) };
       },
     );

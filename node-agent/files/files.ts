@@ -1,6 +1,7 @@
 import { parseDigest } from "../../shared/content/digest.ts";
-import { FileOperation, type Files, type Pin } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { EntryKind, FileOperation, type Files, type Pin } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
+import { kindWord } from "../../shared/tree/tree-rules.ts";
 import type { Exports, ExportState } from "../workspace/exports.ts";
 import type { Manifests } from "../workspace/manifests.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
@@ -143,6 +144,8 @@ function changeMethods(
         signal,
         check: (found) => void (canonicalPath = found),
         ...(ifMatch === undefined ? {} : { ifMatch }),
+        ...(request.ifKind === EntryKind.UNSPECIFIED ? {} : { ifKind: kindWord(request.ifKind) }),
+        ...(request.ifLinkTarget === "" ? {} : { ifLinkTarget: request.ifLinkTarget }),
       });
       const source = toWireSource({ workspace: request.workspace, requestedPath: path, canonicalPath });
       return { removed: BigInt(removed), source };

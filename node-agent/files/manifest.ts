@@ -43,8 +43,8 @@ export async function* readManifest(
   const first = create(FilesManifestResponseSchema, { digest, unchanged: digest === known });
   const source = { workspace: workspace.settings.name, requestedPath: path, canonicalPath };
   first.source = create(SourceSchema, toWireSource(source));
-  const { device, inode } = await workspace.root.stat(path);
-  first.folderIdentity = digestOf(`${device}:${inode}`).slice("sha256:".length, identityEnd);
+  const { device, inode, bornNs } = await workspace.root.stat(path);
+  first.folderIdentity = digestOf(`${device}:${inode}:${bornNs}`).slice("sha256:".length, identityEnd);
   const tally = createTally(found);
   let message = first;
   let pathBytes = 0;

@@ -3,6 +3,7 @@ import { rootPath, type WorkspacePath } from "../../shared/names/workspace-path.
 import type { Look, LookOptions } from "../../shared/root/look.ts";
 import type { FoundPart } from "../../shared/root/part.ts";
 import { symlinkRefused } from "../../shared/root/refusals.ts";
+import type { RemoveOptions } from "../../shared/root/remove-options.ts";
 import type {
   BatchOutcome,
   BatchPublishOptions,
@@ -23,7 +24,6 @@ import type {
   OpenFolder,
   OperationOptions,
   PartOptions,
-  RemoveOptions,
   RootHandle,
   SmallFile,
   SmallWriteOptions,

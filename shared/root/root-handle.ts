@@ -3,6 +3,7 @@ import type { Fault } from "../fault/fault.ts";
 import type { WorkspacePath } from "../names/workspace-path.ts";
 import type { FoundThing, Look, LookOptions } from "./look.ts";
 import type { FoundPart, StagePart } from "./part.ts";
+import type { RemoveOptions } from "./remove-options.ts";
 
 /** What an entry is. A device, socket or FIFO is `other`. */
 export type EntryKind = "file" | "folder" | "link" | "other";
@@ -24,6 +25,8 @@ export interface Entry {
   readonly ctimeNs: bigint;
   readonly inode: bigint;
   readonly device: bigint;
+  /** When it was made, in nanoseconds since 1970: an inode's number is soon given to another. */
+  readonly bornNs: bigint;
   /** How many names the file has. */
   readonly links: number;
   /** Of a link: where it points to, as text. */
@@ -261,17 +264,6 @@ export interface BatchWriter extends AsyncDisposable {
   sync(): Promise<void>;
 }
 
-/** What `remove` takes. */
-export interface RemoveOptions extends OperationOptions {
-  /** Also a folder that has entries. */
-  readonly recursive?: boolean;
-  /** The file must have this digest, else `CONFLICT`. */
-  readonly ifMatch?: Digest;
-  /** Asked for each entry before it is removed; throws to stop. */
-  readonly mayRemove?: (path: WorkspacePath, kind: EntryKind) => void;
-  readonly signal?: AbortSignal;
-}
-
 /** What `move` takes. */
 export interface MoveOptions {
   readonly checkFrom?: CanonicalCheck;
@@ -347,7 +339,7 @@ export interface RootHandle extends AsyncDisposable {
   /** Whether the volume takes upper and lower case for one. */
   readonly ignoresCase: boolean;
   /** Which folder this is: a root that was replaced by another under the same name differs. */
-  readonly identity: { readonly device: bigint; readonly inode: bigint };
+  readonly identity: { readonly device: bigint; readonly inode: bigint; readonly bornNs: bigint };
   /** Resolves with the number of leftovers that the sweep removed; never rejects. */
   readonly swept: Promise<number>;
   stat(path: WorkspacePath, options?: OperationOptions): Promise<Entry>;

@@ -58,6 +58,7 @@ export function toEntry(
     ctimeNs: stats.ctimeNs,
     inode: stats.ino,
     device: stats.dev,
+    bornNs: stats.birthtimeNs,
     links: Number(stats.nlink),
     ...(more.linkTarget === undefined ? {} : { linkTarget: more.linkTarget }),
     ...(more.linkFault === undefined ? {} : { linkFault: more.linkFault }),

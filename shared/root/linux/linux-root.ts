@@ -4,6 +4,7 @@ import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import type { Look, LookOptions } from "../look.ts";
 import type { FoundPart } from "../part.ts";
 import { pathChanged, rootFault } from "../refusals.ts";
+import type { RemoveOptions } from "../remove-options.ts";
 import type {
   BatchWriteOptions,
   BatchWriter,
@@ -19,7 +20,6 @@ import type {
   OpenFolder,
   OperationOptions,
   PartOptions,
-  RemoveOptions,
   RootHandle,
   RootOptions,
   SmallFile,
@@ -233,7 +233,7 @@ function startSweep(context: RootContext, which: boolean | "top"): Promise<numbe
 
 function stand(top: Descriptor, options: RootOptions): Standing {
   const closing = new AbortController();
-  const { dev, ino } = top.stat();
+  const { dev, ino, birthtimeNs } = top.stat();
   let marker: StageMarker | undefined;
   const context: RootContext = {
     start: { top, realPath: readlinkSync(top.path), followSymlinks: options.followSymlinks ?? false },
@@ -249,7 +249,7 @@ function stand(top: Descriptor, options: RootOptions): Standing {
     kept: new KeptParts(),
     signal: closing.signal,
   };
-  return { top, identity: { device: dev, inode: ino }, context, closing };
+  return { top, identity: { device: dev, inode: ino, bornNs: birthtimeNs }, context, closing };
 }
 
 /** Ends what runs in a folder. Whatever still looks at its top afterwards finds it closed, never another folder. */

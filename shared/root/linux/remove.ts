@@ -2,7 +2,7 @@ import { type BigIntStats, rmdirSync, unlinkSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
 import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import { pathChanged, rootFault, rootRefused } from "../refusals.ts";
-import type { RemoveOptions } from "../root-handle.ts";
+import type { RemoveOptions } from "../remove-options.ts";
 import { isKeptName, isStagedName } from "../staged-name.ts";
 import { announce, foundAt, isSameContent, isSameThing, openPlace, type RootContext } from "./context.ts";
 import {
@@ -13,6 +13,7 @@ import {
   type NamedEntry,
   openFolder,
   readFolder,
+  readLink,
   showName,
 } from "./descriptor.ts";
 import { createPause } from "./pause.ts";
@@ -97,12 +98,22 @@ class Removal {
     this.#options.check?.(place.canonicalPath, foundAt(stats));
     const kind = kindOf(stats);
     const named = { name: requireName(place), kind, path: this.#path };
+    this.#requireKind(place.folder, named);
     if (kind !== "folder") return this.#removeEntry(place.folder, named);
     if (this.#options.recursive !== true) {
       removeKept(place.folder, named.name);
       return this.#removeEntry(place.folder, named);
     }
     this.#enter(first.folder, { name: named.name, path: this.#path, canonicalPath: place.canonicalPath });
+  }
+
+  #requireKind(folder: Descriptor, { name, kind }: NamedEntry): void {
+    const { ifKind = kind, ifLinkTarget } = this.#options;
+    const isOther = ifLinkTarget !== undefined && kind === "link" && readLink(folder, name) !== ifLinkTarget;
+    if (kind === ifKind && !isOther) return;
+    throw new Fault("CONFLICT", `${this.#path} is another than it was`, {
+      details: { path: this.#path, expected: ifKind, actual: kind },
+    });
   }
 
   #step(): void {
