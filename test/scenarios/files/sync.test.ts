@@ -7,8 +7,8 @@ import type { FaultProxy } from "../../support/fault-proxy.ts";
 import { onTerminal } from "../../support/on-terminal.ts";
 import { proves } from "../../support/proves.ts";
 import type { CliResult } from "../../support/run-cli.ts";
-import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
 import { errorOf, startFilesPair, type FilesPair } from "./pair.ts";
+import { makeSyncKit, type SyncResult, treeOf } from "./sync-kit.ts";
 
 const patience = { timeout: 240_000 };
 const mebi = 1024 * 1024;
@@ -25,60 +25,6 @@ afterAll(async () => {
   await pair[Symbol.asyncDispose]();
 });
 
-interface SyncResult {
-  readonly filesSent: number;
-  readonly bytesSent: number;
-  readonly filesReused: number;
-  readonly bytesReused: number;
-  readonly changes: readonly { readonly action: string; readonly path: string }[];
-  readonly kept: readonly string[];
-  readonly failed: readonly {
-    readonly path: string;
-    readonly code: string;
-    readonly details: Record<string, unknown>;
-  }[];
-}
-
-/** A folder on the node, one here, and the command between them. */
-interface SyncKit {
-  readonly here: TempFolder;
-  /** Paths of the two folders. */
-  readonly remote: string;
-  readonly local: string;
-  run(...more: readonly string[]): Promise<CliResult>;
-  sync(...more: readonly string[]): Promise<SyncResult>;
-  readonly [Symbol.asyncDispose]: () => Promise<void>;
-}
-
-async function makeKit(name: string): Promise<SyncKit> {
-  const here = await makeTempFolder();
-  await pair.workspace.write({ [`${name}/`]: "" });
-  const local = here.join("tree");
-  const run = (...more: readonly string[]): Promise<CliResult> =>
-    pair.files(["sync", `devbox:/app/${name}`, local, ...more]);
-  return {
-    here,
-    remote: join(pair.workspace.path, name),
-    local,
-    run,
-    sync: async (...more) => {
-      const result = await run("--json", ...more);
-      if (result.exitCode !== 0) throw new Error(`sync exited ${result.exitCode}: ${result.stdout}`);
-      return result.json as SyncResult;
-    },
-    [Symbol.asyncDispose]: async () => here[Symbol.asyncDispose](),
-  };
-}
-
-async function treeOf(folder: string): Promise<Record<string, string>> {
-  const found: Record<string, string> = {};
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name);
-    found[path.slice(folder.length + 1)] = entry.isFile() ? digestOf(await readFile(path)) : "folder";
-  }
-  return found;
-}
-
 const failure = (result: CliResult): SyncResult => result.json as SyncResult;
 
 proves(
@@ -86,7 +32,7 @@ proves(
   "after a change only that file travels, either way, and what only the target has stays",
   patience,
   async () => {
-    await using kit = await makeKit("only-changed");
+    await using kit = await makeSyncKit(pair, "only-changed");
     const files = Object.fromEntries(
       Array.from({ length: 1000 }, (_, at) => [`only-changed/d${at % 10}/f${at}`, randomBytes(2048)]),
     );
@@ -101,7 +47,7 @@ proves(
     const second = await kit.run();
     expect([second.exitCode, second.stdout]).toEqual([
       0,
-      expect.stringContaining("1 files and 3000 bytes sent, 999 files and 2045952 bytes reused"),
+      expect.stringContaining("1 file and 3000 bytes sent, 999 files and 2045952 bytes reused"),
     ]);
     expect(second.stdout).toContain("~ d3/f3");
     // The manifest travels, and one file: far less than the files do.
@@ -131,7 +77,7 @@ proves(
 
 proves("files.content-reused", "equal files cross once, and a renamed one not at all", patience, async () => {
   for (const way of ["pull", "push"] as const) {
-    await using kit = await makeKit(`reused-${way}`);
+    await using kit = await makeSyncKit(pair, `reused-${way}`);
     const push = way === "push" ? ["--push"] : [];
     const source = way === "push" ? kit.local : kit.remote;
     const copy = randomBytes(mebi);
@@ -158,7 +104,7 @@ proves(
   "what the source has not is removed where that was asked for, but nothing that is left out; a dry run says the same",
   patience,
   async () => {
-    await using kit = await makeKit("delete");
+    await using kit = await makeSyncKit(pair, "delete");
     await pair.workspace.write({
       "delete/keep": "k",
       "delete/keep2": "k2",
@@ -227,7 +173,7 @@ proves(
     };
     for (const push of [[], ["--push"]]) {
       for (const [reason, harm] of Object.entries(harms)) {
-        await using kit = await makeKit(`replaced-${reason}-${push.length}`);
+        await using kit = await makeSyncKit(pair, `replaced-${reason}-${push.length}`);
         const [source, target] = push.length > 0 ? [kit.local, kit.remote] : [kit.remote, kit.local];
         await mkdir(source, { recursive: true });
         for (const at of [1, 2, 3, 4, 5]) await writeFile(join(source, `f${at}`), `${at}`);
@@ -257,7 +203,7 @@ proves(
 );
 
 test("a source that is not there gives NOT_FOUND, and nothing is made for it", patience, async () => {
-  await using kit = await makeKit("missing");
+  await using kit = await makeSyncKit(pair, "missing");
   await rm(kit.remote, { recursive: true });
   expect((await kit.run()).exitCode).toBe(4);
   expect(await kit.here.entries()).toEqual([]);
@@ -270,7 +216,7 @@ proves(
   "what both sides changed is left and named with both digests, and all else is carried",
   patience,
   async () => {
-    await using kit = await makeKit("both");
+    await using kit = await makeSyncKit(pair, "both");
     await pair.workspace.write({ "both/shared": "first", "both/other": "first", "both/mine": "first" });
     await kit.sync();
     await writeFile(join(kit.local, "shared"), "changed here");

@@ -3,7 +3,7 @@ import type { TreePart, TreeProblem } from "../../../../shared/tree/tree-part.ts
 import { resumableFromBytes } from "../part-key.ts";
 import type { Change } from "./plan-sync.ts";
 import type { SyncEntry, SyncTree } from "./sync-entry.ts";
-import { bareParts, withConditions, type Bare } from "./sync-parts.ts";
+import { bareParts, tellSent, withConditions, type Bare } from "./sync-parts.ts";
 
 /** Where changes are made, and where their content comes from. */
 export interface SyncSides {
@@ -11,8 +11,8 @@ export interface SyncSides {
   contents(paths: readonly string[]): AsyncIterable<TreePart>;
   /** Stores a tree's messages at the target; gives what failed. */
   store(parts: AsyncIterable<TreePart>): Promise<readonly TreeProblem[]>;
-  /** Carries one large file; goes on where an earlier try was cut off. */
-  carry(change: Change): Promise<void>;
+  /** Carries one large file; goes on where an earlier try was cut off. Gives the digest of what was sent. */
+  carry(change: Change): Promise<string>;
   /** Removes a file or link that is still as it was, or a folder that is empty. */
   remove(entry: SyncEntry): Promise<void>;
 }
@@ -24,6 +24,8 @@ export interface Applied {
   readonly copiedFiles: number;
   readonly copiedBytes: number;
   readonly sentFiles: number;
+  /** Digests of the files that were sent, by path: a source that was changed meanwhile was sent as it was then. */
+  readonly sent: ReadonlyMap<string, string>;
 }
 
 /** Files of one question, and bytes of their paths. */
@@ -78,6 +80,7 @@ class Applying {
   #copiedFiles = 0;
   #copiedBytes = 0;
   #sentFiles = 0;
+  readonly #sent = new Map<string, string>();
 
   constructor(sides: SyncSides) {
     this.#sides = sides;
@@ -89,6 +92,7 @@ class Applying {
       copiedFiles: this.#copiedFiles,
       copiedBytes: this.#copiedBytes,
       sentFiles: this.#sentFiles,
+      sent: this.#sent,
     };
   }
 
@@ -117,7 +121,7 @@ class Applying {
     for (const group of inGroups(small)) {
       const byPath = new Map(group.map((change) => [change.entry.path, change]));
       const parts = this.#sides.contents([...byPath.keys()]);
-      const problems = await this.#sides.store(withConditions(parts, byPath));
+      const problems = await this.#sides.store(tellSent(withConditions(parts, byPath), this.#sent));
       for (const problem of problems) this.#fail(problem);
       this.#sentFiles += group.length - problems.length;
     }
@@ -129,7 +133,7 @@ class Applying {
 
   async #carry(change: Change): Promise<void> {
     try {
-      await this.#sides.carry(change);
+      this.#sent.set(change.entry.path, await this.#sides.carry(change));
       this.#sentFiles += 1;
     } catch (error) {
       if (!isOwnFault(error)) throw error;

@@ -8,6 +8,7 @@ import {
 import { createGlobSet, type GlobSet } from "../../../../shared/names/glob.ts";
 import {
   parentPath,
+  pathAndParents,
   relativePath,
   rootPath,
   type WorkspacePath,
@@ -115,6 +116,13 @@ function fromWire(entry: WireEntry): SyncEntry {
   };
 }
 
+/** Whether a path is left out, for itself or for a folder above it. */
+export function isLeftOut(path: string, { globs }: Exclusion): boolean {
+  for (const at of pathAndParents(path as WorkspacePath))
+    if (at !== rootPath && globs.findItself(at) !== undefined) return true;
+  return false;
+}
+
 function leaveOut(entries: readonly SyncEntry[], { globs }: Exclusion): Map<string, SyncEntry> {
   const left = new Map<string, SyncEntry>();
   const out = new Set<string>();
@@ -168,8 +176,8 @@ export async function listLocal(root: RootHandle, options: ListLocalOptions): Pr
       }
     }
   }
-  const { device, inode } = root.identity;
-  return { identity: `${device}:${inode}`, entries, files, problems };
+  const { device, inode, bornNs } = root.identity;
+  return { identity: `${device}:${inode}:${bornNs}`, entries, files, problems };
 }
 
 /** A problem's path may be no path that can be asked for, but it begins with the tree's as every other. */

@@ -4,7 +4,7 @@ import { contentOf, type SyncEntry, type SyncTree } from "./sync-entry.ts";
 export interface PlanInput {
   readonly source: SyncTree;
   readonly target: SyncTree;
-  /** The content of each path that both had when they were last synced. */
+  /** The content of each path that both had when they were last synced, or that a sync had brought that ended early. */
   readonly base: ReadonlyMap<string, string>;
   /** Paths that could not be read on one side: nothing at or below them is touched. */
   readonly unread: ReadonlySet<string>;
@@ -51,7 +51,7 @@ export function planSync(input: PlanInput): SyncPlan {
   let sameFiles = 0;
   let sameBytes = 0;
   for (const [path, entry] of input.source) {
-    if (isUnread(path, input.unread)) continue;
+    if (isAtOrBelow(path, input.unread)) continue;
     const standing = input.target.get(path);
     const verdict = judge(entry, standing, input);
     if (verdict === "clash") clashes.push(toClash(path, entry, standing));
@@ -88,8 +88,11 @@ function hasMode(a: SyncEntry, b: SyncEntry): boolean {
 function planRemovals({ source, target, base, unread }: PlanInput, clashes: Clash[]): Change[] {
   const removals: Change[] = [];
   const stays = new Set<string>();
+  // Where a folder stands on one side and something else on the other, all that is in it is left as well.
+  const left = new Set(clashes.map(({ path }) => path));
   for (const [path, entry] of [...target].toReversed()) {
-    if (source.has(path) || isUnread(path, unread) || stays.has(path)) continue;
+    if (source.has(path) || stays.has(path)) continue;
+    if (isAtOrBelow(path, unread) || isAtOrBelow(path, left)) continue;
     const known = base.get(path);
     // It was removed at the source, and changed here since: both versions are left as they are.
     if (entry.kind !== "folder" && known !== undefined && known !== contentOf(entry)) {
@@ -104,10 +107,11 @@ function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf("/")));
 }
 
-function isUnread(path: string, unread: ReadonlySet<string>): boolean {
-  if (unread.size === 0) return false;
-  for (let at = path; at !== ""; at = parentOf(at)) if (unread.has(at)) return true;
-  return unread.has("");
+/** Whether one of `paths` is this one or leads to it. */
+export function isAtOrBelow(path: string, paths: ReadonlySet<string>): boolean {
+  if (paths.size === 0) return false;
+  for (let at = path; at !== ""; at = parentOf(at)) if (paths.has(at)) return true;
+  return paths.has("");
 }
 
 function toClash(path: string, source: SyncEntry | undefined, target: SyncEntry | undefined): Clash {

@@ -8,6 +8,8 @@ export interface RootGuard {
   readonly plan: SyncPlan;
   readonly source: FoundTree;
   readonly state: SyncState | undefined;
+  /** What both sides had at the last sync, without what is left out now: paths with their content. */
+  readonly base: readonly (readonly [path: string, content: string])[];
   readonly isPush: boolean;
   /** Somebody said beforehand that it is meant. */
   readonly accepts: boolean;
@@ -36,13 +38,13 @@ interface Doubt {
   readonly text: string;
 }
 
-function findDoubt({ source, state, isPush }: RootGuard): Doubt | undefined {
+function findDoubt({ source, state, base, isPush }: RootGuard): Doubt | undefined {
   const before = isPush ? state?.localIdentity : state?.remoteIdentity;
   if (before !== undefined && before !== "" && before !== source.identity) {
     return { reason: "root_replaced", text: "the source is another folder than at the last sync" };
   }
   if (source.entries.size === 0) return { reason: "source_empty", text: "the source is empty" };
-  const known = [...(state?.base ?? [])].filter(([, content]) => content.startsWith("file:"));
+  const known = base.filter(([, content]) => content.startsWith("file:"));
   const missing = known.filter(([path]) => !source.entries.has(path)).length;
   if (missing * 2 <= known.length) return undefined;
   return {

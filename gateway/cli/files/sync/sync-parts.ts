@@ -18,7 +18,12 @@ export interface Bare {
   readonly copyFrom?: string;
 }
 
-const kinds = { file: EntryKind.FILE, folder: EntryKind.FOLDER, link: EntryKind.LINK } as const;
+/** The kinds of entries as they travel. */
+export const entryKinds: Readonly<Record<SyncEntry["kind"], EntryKind>> = {
+  file: EntryKind.FILE,
+  folder: EntryKind.FOLDER,
+  link: EntryKind.LINK,
+};
 const noContent = new Uint8Array();
 
 /** What must stand at the target for a change to be made: what stood there when it was planned. */
@@ -48,7 +53,7 @@ function toWire(entry: SyncEntry): ReturnType<typeof create<typeof EntrySchema>>
   const { path, kind, sizeBytes, mode, modifiedNs, content } = entry;
   return create(EntrySchema, {
     path,
-    kind: kinds[kind],
+    kind: entryKinds[kind],
     sizeBytes: BigInt(sizeBytes),
     mode,
     // A folder's time is that of what comes into it.
@@ -68,6 +73,23 @@ export async function* withConditions<P extends TreePart>(
       const change = changes.get(item.entry?.path ?? "");
       if (change) item.ifMatch = conditionOf(change);
     }
+    yield part;
+  }
+}
+
+/** Notes the digest of each file that passes, by its path. */
+export async function* tellSent<P extends TreePart>(
+  parts: AsyncIterable<P>,
+  sent: Map<string, string>,
+): AsyncGenerator<P, void> {
+  let streamed = "";
+  for await (const part of parts) {
+    for (const { entry, streamed: follows } of part.entries) {
+      if (entry?.kind !== EntryKind.FILE) continue;
+      if (follows) streamed = entry.path;
+      else sent.set(entry.path, entry.digest);
+    }
+    if (part.fileTrailer && part.fileTrailer.digest !== "") sent.set(streamed, part.fileTrailer.digest);
     yield part;
   }
 }

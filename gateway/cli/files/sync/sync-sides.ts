@@ -19,7 +19,7 @@ import { remoteChild, type Remote } from "../remote.ts";
 import { storeFile } from "../store-file.ts";
 import type { Transfer } from "../transfer.ts";
 import type { SyncSides } from "./apply-plan.ts";
-import { conditionOf } from "./sync-parts.ts";
+import { conditionOf, entryKinds } from "./sync-parts.ts";
 
 /** Between what it is synced. */
 export interface SyncEnds {
@@ -50,7 +50,7 @@ export function pullSides({ transfer, remote, root, shown, at: top = rootPath }:
       const condition = conditionOf(change);
       const source = remoteChild(remote, entry.path);
       const place = { root, path: below(top, entry.path), shown: `${shown}/${entry.path}` };
-      await fetchFile(transfer, {
+      const { receipt } = await fetchFile(transfer, {
         workspace,
         path: source.path,
         place,
@@ -59,9 +59,14 @@ export function pullSides({ transfer, remote, root, shown, at: top = rootPath }:
           condition === "absent" ? { kind: "absent" } : { kind: "match", digest: parseDigest(condition) },
         partKey: partKeyOf(source.shown, place.path),
       });
+      return receipt.digest;
     },
     remove: async ({ path: at, kind, content }) => {
-      await root.remove(below(top, at), kind === "file" ? { ifMatch: parseDigest(content) } : {});
+      await root.remove(below(top, at), {
+        ifKind: kind,
+        ...(kind === "file" ? { ifMatch: parseDigest(content) } : {}),
+        ...(kind === "link" ? { ifLinkTarget: content } : {}),
+      });
     },
   };
 }
@@ -95,18 +100,24 @@ export function pushSides({ transfer, remote, root, shown, at: top = rootPath }:
       const target = remoteChild(remote, entry.path);
       await using file = await root.openFile(below(top, entry.path));
       const partKey = partKeyOf(hereOf(`${shown}/${entry.path}`), target.shown);
-      await storeFile(transfer, {
+      const { entry: stored } = await storeFile(transfer, {
         workspace,
         path: target.path,
         file,
         condition: toCondition(conditionOf(change)),
         partKey,
       });
+      return stored?.digest ?? entry.content;
     },
     remove: async ({ path: at, kind, content }) => {
-      const child = path === "" ? at : `${path}/${at}`;
-      const ifMatch = kind === "file" ? content : "";
-      await transfer.files.remove({ workspace, path: child, ifMatch }, transfer.call);
+      const request = {
+        workspace,
+        path: path === "" ? at : `${path}/${at}`,
+        ifKind: entryKinds[kind],
+        ifMatch: kind === "file" ? content : "",
+        ifLinkTarget: kind === "link" ? content : "",
+      };
+      await transfer.files.remove(request, transfer.call);
     },
   };
 }

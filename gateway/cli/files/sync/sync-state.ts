@@ -24,6 +24,8 @@ export interface SyncState {
   /** The content of each path that both had when the sync ended. */
   readonly base: ReadonlyMap<string, string>;
   readonly localFiles: ReadonlyMap<string, KnownFile>;
+  /** The content that a run was about to bring to the target, which ended before it could say what it had brought. */
+  readonly coming: ReadonlyMap<string, string>;
 }
 
 /** Where the memory of syncs is kept. */
@@ -84,6 +86,7 @@ interface StateJson {
   readonly remoteEntries: readonly EntryJson[];
   readonly base: readonly (readonly [string, string])[];
   readonly localFiles: readonly FileJson[];
+  readonly coming?: readonly (readonly [string, string])[];
 }
 
 function toJson(state: SyncState): StateJson {
@@ -102,6 +105,7 @@ function toJson(state: SyncState): StateJson {
       entry.content,
     ]),
     base: [...state.base],
+    coming: [...state.coming],
     localFiles: [...state.localFiles].map(([at, file]) => [
       at,
       file.sizeBytes,
@@ -129,6 +133,7 @@ function fromJson(json: StateJson): SyncState | undefined {
       content,
     })),
     base: new Map(json.base),
+    coming: new Map(json.coming ?? []),
     localFiles: new Map(
       json.localFiles.map(([at, sizeBytes, modified, changed, inode, digest]) => [
         at,

@@ -9,16 +9,15 @@ import { runTransfer, type Transfer, type TransferCounts, type TransferEnds } fr
 import { applyPlan, type Applied } from "./apply-plan.ts";
 import {
   createExclusion,
-  knowArrived,
+  isLeftOut,
   listLocal,
   listRemote,
   type Exclusion,
   type LocalTree,
-  type RemoteTree,
 } from "./list-trees.ts";
-import { planSync, type Clash, type SyncPlan } from "./plan-sync.ts";
+import { planSync, type Clash } from "./plan-sync.ts";
+import { baseFor, comingOf, type Found, isRemembered, stateAfter, stateBefore } from "./remember.ts";
 import { requireSameRoot } from "./root-guard.ts";
-import { contentOf } from "./sync-entry.ts";
 import { pullSides, pushSides } from "./sync-sides.ts";
 import { readState, writeState, type StatePlace, type SyncState } from "./sync-state.ts";
 
@@ -36,7 +35,7 @@ export const syncCommand: CommandModule = {
     { flags: "--delete", text: "remove at the target what the source has not" },
     {
       flags: "--exclude <glob>",
-      text: "leave paths out on both sides; may be given several times",
+      text: "leave paths out on both sides (**/*.log for a name in every folder); may be given several times",
       many: true,
     },
     { flags: "--dry-run", text: "print the changes and make none" },
@@ -77,14 +76,6 @@ interface SyncJob {
   readonly acceptsRoot: boolean;
 }
 
-/** Both sides as they were found. */
-interface Found {
-  readonly state: SyncState | undefined;
-  readonly remoteTree: RemoteTree;
-  readonly localTree: LocalTree;
-  readonly plan: SyncPlan;
-}
-
 async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
   const { runtime, transfer, remote, exclusion, isPush, isDry } = job;
   const place: StatePlace = {
@@ -98,30 +89,31 @@ async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
   if (isPush && !folder) throw noSource(job.local);
   const localTree = await listHere(job, folder, state);
   const [source, target] = isPush ? [localTree, remoteTree] : [remoteTree, localTree];
-  const plan = planSync({
-    source: source.entries,
-    target: target.entries,
-    base: state?.base ?? new Map<string, string>(),
-    unread: new Set([...source.problems, ...target.problems].map(({ path }) => path)),
-    deletes: job.deletes,
-  });
-  const found: Found = { state, remoteTree, localTree, plan };
+  const base = baseFor(target, { state, isPush });
+  const unread = new Set([...source.problems, ...target.problems].map(({ path }) => path));
+  const trees = { source: source.entries, target: target.entries };
+  const plan = planSync({ ...trees, base, unread, deletes: job.deletes });
+  const found: Found = { state, isPush, exclusion, remoteTree, localTree, base, unread, plan };
   if (isDry || !folder) return resultOf(job, found, nothingApplied);
   await requireSameRoot({
     plan,
     source,
     state,
+    base: [...base].filter(([path]) => !isLeftOut(path, exclusion)),
     isPush,
     accepts: job.acceptsRoot,
     ask: (text) => confirm(runtime, text),
   });
+  const coming = comingOf(plan);
+  if (coming.size > 0) await writeState(place, { ...stateBefore(found), coming });
   const ends = { transfer, remote, root: folder.root, shown: job.local };
   const applied = await applyPlan(plan.changes, target.entries, isPush ? pushSides(ends) : pullSides(ends));
-  if (!isRemembered(found)) await writeState(place, await nextState(job, { ...found, applied, folder }));
+  if (!isRemembered(found))
+    await writeState(place, await stateAfter(found, { applied, folder, signal: transfer.signal }));
   return resultOf(job, found, applied);
 }
 
-const nothingApplied: Applied = { failed: [], copiedFiles: 0, copiedBytes: 0, sentFiles: 0 };
+const nothingApplied: Applied = { failed: [], copiedFiles: 0, copiedBytes: 0, sentFiles: 0, sent: new Map() };
 
 function noSource(shown: string): Fault {
   return new Fault("NOT_FOUND", `${shown} does not exist`, { details: { path: shown } });
@@ -139,54 +131,6 @@ async function listHere(
     nowMs: runtime.clock.now(),
     signal: transfer.signal,
   });
-}
-
-/** Whether all that would be remembered is: nothing was done, and nothing was read that was not known. */
-function isRemembered({ state, remoteTree, localTree, plan }: Found): boolean {
-  if (!state || plan.changes.length > 0 || state.remoteDigest !== remoteTree.digest) return false;
-  if (state.localIdentity !== localTree.identity || state.remoteIdentity !== remoteTree.identity)
-    return false;
-  for (const [path, file] of localTree.files) if (state.localFiles.get(path) !== file) return false;
-  const left = new Set([...plan.clashes.map(({ path }) => path), ...plan.kept]);
-  for (const [path, entry] of remoteTree.entries) {
-    const isBoth = localTree.entries.has(path) && !left.has(path);
-    if (isBoth && state.base.get(path) !== contentOf(entry)) return false;
-  }
-  return true;
-}
-
-interface Done extends Found {
-  readonly applied: Applied;
-  readonly folder: LocalPlace;
-}
-
-/** What is remembered for the next run: what both sides have now. */
-async function nextState(job: SyncJob, done: Done): Promise<SyncState> {
-  const { state, remoteTree, localTree, plan, applied, folder } = done;
-  const failed = new Set(applied.failed.map(({ path }) => path));
-  const left = new Set([...plan.clashes.map(({ path }) => path), ...plan.kept]);
-  const base = new Map(state?.base);
-  const source = job.isPush ? localTree.entries : remoteTree.entries;
-  for (const [path, entry] of source)
-    if (!left.has(path) && !failed.has(path)) base.set(path, contentOf(entry));
-  for (const { action, entry } of plan.changes)
-    if (action === "remove" && !failed.has(entry.path)) base.delete(entry.path);
-  const made = plan.changes.filter(({ action, entry }) => action !== "remove" && !failed.has(entry.path));
-  const arrived = new Map(made.map(({ entry }) => [entry.path, entry]));
-  const localFiles = new Map(localTree.files);
-  if (!job.isPush && arrived.size > 0) {
-    for (const [path, file] of await knowArrived(folder.root, arrived, job.transfer.signal))
-      localFiles.set(path, file);
-  }
-  const isRemoteChanged = job.isPush && plan.changes.length > 0;
-  return {
-    remoteIdentity: remoteTree.identity ?? "",
-    localIdentity: localTree.identity ?? "",
-    remoteDigest: isRemoteChanged ? "" : remoteTree.digest,
-    remoteEntries: isRemoteChanged ? [] : remoteTree.all,
-    base,
-    localFiles,
-  };
 }
 
 function resultOf(job: SyncJob, found: Found, applied: Applied): TransferCounts & TransferEnds {
