@@ -1,6 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { systemClock } from "../../shared/lifetime/clock.ts";
+import { setup as buildPrograms } from "../support/build-programs.ts";
 import { startGatewayBehindProxy } from "../support/gateway-behind-proxy.ts";
 import { startNode } from "../support/start-node.ts";
 import { makeTempWorkspace } from "../support/temp-workspace.ts";
@@ -151,4 +152,5 @@ async function soak(): Promise<boolean> {
   return conclude({ before, after: await measure(troubled), tally, made });
 }
 
+buildPrograms();
 process.exitCode = (await soak()) ? 0 : 1;
