@@ -6,14 +6,14 @@ import type { StageMarker } from "../staged-name.ts";
 export function readOwnMarker(): StageMarker {
   const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").slice(0, 8);
   const namespace = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0] ?? "0";
-  return { boot, namespace, pid: process.pid, startTicks: readStartTicks("self") ?? "0" };
+  return { boot, namespace, pid: process.pid, startTicks: readStat("self")?.startTicks ?? "0" };
 }
 
 /** Whether the process of `marker` is gone; undefined when this process cannot know (another boot, or hidden from it). */
 export function isGone(marker: StageMarker, own: StageMarker): boolean | undefined {
   if (marker.boot !== own.boot || marker.namespace !== own.namespace) return undefined;
-  const startTicks = readStartTicks(marker.pid);
-  if (startTicks !== undefined) return startTicks !== marker.startTicks;
+  const stat = readStat(marker.pid);
+  if (stat) return stat.hasEnded || stat.startTicks !== marker.startTicks;
   return isThere(marker.pid) ? undefined : true;
 }
 
@@ -27,11 +27,18 @@ function isThere(pid: number): boolean {
   }
 }
 
-/** Field 22 of `stat`; the name of the program before it may itself hold blanks and brackets. */
-function readStartTicks(pid: number | "self"): string | undefined {
+interface ProcessStat {
+  /** It runs no more, though nobody has asked how it ended: states `Z` and `X`. */
+  readonly hasEnded: boolean;
+  readonly startTicks: string | undefined;
+}
+
+/** Fields 3 and 22 of `stat`; the name of the program before them may itself hold blanks and brackets. */
+function readStat(pid: number | "self"): ProcessStat | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "latin1");
-    return text.slice(text.lastIndexOf(")") + 2).split(" ")[19];
+    const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+    return { hasEnded: /^[ZXx]$/.test(fields[0] ?? ""), startTicks: fields[19] };
   } catch {
     return undefined;
   }

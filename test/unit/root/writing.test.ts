@@ -1,4 +1,4 @@
-import { execFileSync, fork } from "node:child_process";
+import { execFileSync, fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
   chmodSync,
@@ -18,7 +18,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
+import { readOwnMarker } from "../../../shared/root/linux/process-marker.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
+import { createStagedName, keptNameOf } from "../../../shared/root/staged-name.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { openTempRoot, p, writeAll } from "./temp-root.ts";
 
@@ -347,5 +349,29 @@ describe("leftovers of a killed process", () => {
     await own.write(Buffer.from("still works"));
     await own.commit(any);
     expect(readFileSync(join(temp.dir, "mine"), "utf8")).toBe("still works");
+  });
+
+  test("are removed also while nobody has asked how the process ended", async () => {
+    // A program that never asks for its child: the child stays a zombie for as long as it runs.
+    const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 60"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    try {
+      const [said] = (await once(parent.stdout, "data")) as [Buffer];
+      const pid = Number(said.toString());
+      const stat = (): readonly string[] =>
+        readFileSync(`/proc/${pid}/stat`, "latin1").split(") ").at(-1)?.split(" ") ?? [];
+      await expect.poll(() => stat()[0], { timeout: 10_000 }).toBe("Z");
+      const zombie = { ...readOwnMarker(), pid, startTicks: stat()[19] ?? "" };
+      await using temp = await openTempRoot((dir) => {
+        writeFileSync(join(dir, createStagedName(zombie)), "begun");
+        writeFileSync(join(dir, createStagedName(zombie, "0".repeat(32))), "to go on with");
+      });
+      await using root = await openRoot(temp.dir, { sweep: true });
+      expect(await root.swept).toBe(1);
+      expect(readdirSync(temp.dir)).toEqual([keptNameOf("0".repeat(32))]);
+    } finally {
+      parent.kill();
+    }
   });
 });
