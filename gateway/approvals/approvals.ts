@@ -65,7 +65,10 @@ export interface AskOptions {
 
 /** What waits for people. Rows outlive the gateway's process; who waits does not. */
 export interface Approvals {
-  /** The id of the approval that allows it, or `APPROVAL_REQUIRED`, `APPROVAL_DENIED`, `APPROVAL_EXPIRED`. */
+  /**
+   * The id of the approval that allows it, or `APPROVAL_REQUIRED`, `APPROVAL_DENIED`, `APPROVAL_EXPIRED`. The same question
+   * that is still open is not asked beside itself; of several who wait for it one goes on, and the others ask anew.
+   */
   ask(question: ApprovalQuestion, options: AskOptions): Promise<string>;
   /** Those that wait, or all, oldest first. */
   list(options?: { readonly all?: boolean }): Promise<readonly Approval[]>;
@@ -107,7 +110,7 @@ class StoredApprovals implements Approvals {
   readonly #store: Pick<Store, "db">;
   readonly #clock: Clock;
   readonly #waitMs: number;
-  readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
+  readonly #waiting = new Map<string, Waiting>();
 
   constructor(options: ApprovalsOptions) {
     this.#store = options.store;
@@ -118,19 +121,28 @@ class StoredApprovals implements Approvals {
   async ask(question: ApprovalQuestion, options: AskOptions): Promise<string> {
     options.signal.throwIfAborted();
     requireBounded(question);
-    const given = await this.#useAllowed(question.digest);
-    if (given !== undefined) return given;
-    if (options.noWait === true) throw required(await this.#openForLater(question));
-    const waitMs = Math.min(options.timeoutMs ?? this.#waitMs, approvalLimits.maxWaitMs);
-    const id = await this.#insert(question, waitMs);
-    const answered = Promise.withResolvers<void>();
-    this.#waiting.set(id, answered);
-    options.onWaiting?.(id);
-    try {
-      return await this.#wait(id, { answered: answered.promise, waitMs, signal: options.signal });
-    } finally {
-      this.#waiting.delete(id);
+    for (;;) {
+      const given = await this.#useAllowed(question.digest);
+      if (given !== undefined) return given;
+      if (options.noWait === true) throw required(await this.#open(question, approvalLimits.openMs));
+      const answered = await this.#waitForPerson(question, options);
+      if (answered !== undefined) return answered;
     }
+  }
+
+  /** Undefined: it was allowed once, and another who asked the same has gone on with it. */
+  async #waitForPerson(question: ApprovalQuestion, options: AskOptions): Promise<string | undefined> {
+    const waitMs = Math.min(options.timeoutMs ?? this.#waitMs, approvalLimits.maxWaitMs);
+    const id = await this.#open(question, waitMs);
+    const waiting = this.#waiting.get(id) ?? { answered: Promise.withResolvers<void>(), count: 0 };
+    waiting.count += 1;
+    this.#waiting.set(id, waiting);
+    options.onWaiting?.(id);
+    const leave = (): void => {
+      waiting.count -= 1;
+      if (waiting.count === 0) this.#waiting.delete(id);
+    };
+    return await this.#wait(id, { waiting, leave, waitMs, signal: options.signal });
   }
 
   async list(options: { readonly all?: boolean } = {}): Promise<readonly Approval[]> {
@@ -163,7 +175,7 @@ class StoredApprovals implements Approvals {
       .executeTakeFirst();
     const after = toApproval(await this.#find(row.id), now);
     if (changed.numUpdatedRows > 0n) {
-      this.#waiting.get(row.id)?.resolve();
+      this.#waiting.get(row.id)?.answered.resolve();
       return after;
     }
     const stands = after.state === "used" ? "allowed" : after.state;
@@ -197,16 +209,27 @@ class StoredApprovals implements Approvals {
     return changed.numUpdatedRows > 0n;
   }
 
-  /** One that stays open; the same question asked again finds it. */
-  async #openForLater(question: ApprovalQuestion): Promise<string> {
+  /** The same question that is open already is asked once: it stays open for at least `lifeMs` from now. */
+  async #open(question: ApprovalQuestion, lifeMs: number): Promise<string> {
+    const now = this.#clock.now();
     const open = await this.#store.db
       .selectFrom("approvals")
-      .select("id")
+      .select(["id", "expires_at"])
       .where("digest", "=", question.digest)
+      .where("rule", "=", question.rule)
       .where("state", "=", "waiting")
-      .where("expires_at", ">", this.#clock.now())
+      .where("expires_at", ">", now)
+      .orderBy("asked_at")
       .executeTakeFirst();
-    return open?.id ?? (await this.#insert(question, approvalLimits.openMs));
+    if (!open) return await this.#insert(question, lifeMs);
+    if (open.expires_at >= now + lifeMs) return open.id;
+    await this.#store.db
+      .updateTable("approvals")
+      .set({ expires_at: now + lifeMs })
+      .where("id", "=", open.id)
+      .where("state", "=", "waiting")
+      .execute();
+    return open.id;
   }
 
   async #insert(question: ApprovalQuestion, lifeMs: number): Promise<string> {
@@ -235,33 +258,42 @@ class StoredApprovals implements Approvals {
     return id;
   }
 
-  async #wait(id: string, wait: Wait): Promise<string> {
+  async #wait(id: string, wait: Wait): Promise<string | undefined> {
     const over = new AbortController();
     try {
       await raceSignal(
-        Promise.race([wait.answered, this.#clock.sleep(wait.waitMs, { signal: over.signal })]),
+        Promise.race([
+          wait.waiting.answered.promise,
+          this.#clock.sleep(wait.waitMs, { signal: over.signal }),
+        ]),
         wait.signal,
       );
     } catch (error) {
+      wait.leave();
       await this.#finish(id, "cancelled");
       throw error;
     } finally {
       over.abort();
     }
+    wait.leave();
     const row = await this.#find(id);
     if (row.state === "allowed" && (await this.#use(id))) return id;
+    if (row.state === "allowed" || row.state === "used") return undefined;
     if (row.state === "waiting") await this.#finish(id, "expired");
     throw row.state === "denied"
       ? denied(toApproval(row, this.#clock.now()))
       : expired(toApproval(row, this.#clock.now()));
   }
 
+  /** Once nobody waits for it any more; one that was left open for a repeat of the call stays. */
   async #finish(id: string, state: "cancelled" | "expired"): Promise<void> {
+    if (this.#waiting.has(id)) return;
     await this.#store.db
       .updateTable("approvals")
       .set({ state })
       .where("id", "=", id)
       .where("state", "=", "waiting")
+      .where("expires_at", "<=", this.#clock.now() + approvalLimits.maxWaitMs)
       .execute();
   }
 
@@ -279,8 +311,16 @@ class StoredApprovals implements Approvals {
   }
 }
 
+/** Those of this process that wait for one approval. */
+interface Waiting {
+  readonly answered: PromiseWithResolvers<void>;
+  count: number;
+}
+
 interface Wait {
-  readonly answered: Promise<void>;
+  readonly waiting: Waiting;
+  /** Waits no more. */
+  readonly leave: () => void;
   readonly waitMs: number;
   readonly signal: AbortSignal;
 }

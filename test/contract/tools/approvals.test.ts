@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { createApprovals, type ApprovalQuestion } from "../../../gateway/approvals/approvals.ts";
 import { openStore } from "../../../gateway/store/store.ts";
 import { digestOf } from "../../../shared/content/digest.ts";
+import { Fault } from "../../../shared/fault/fault.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
@@ -63,6 +64,42 @@ test("an answer that was given beforehand lets exactly that call through, once",
   expect((await faultOf(approvals.ask(other, { signal, noWait: true }))).code).toBe("APPROVAL_REQUIRED");
   expect(await approvals.ask(question, { signal })).toBe(id);
   expect((await faultOf(approvals.ask(question, { signal, noWait: true }))).code).toBe("APPROVAL_REQUIRED");
+});
+
+test("a question that is open already is asked once: whoever waits for it waits for that one", async () => {
+  await using folder = await makeTempFolder();
+  await using store = await openStore({ dir: folder.join("gateway") });
+  const approvals = createApprovals({ store, clock: systemClock });
+  const { details } = await faultOf(approvals.ask(question, { signal, noWait: true }));
+  const id = String(JSON.parse(JSON.stringify(details["approvalId"])));
+  // Who waits in vain, or leaves, takes nothing away that was left open.
+  const inVain = await faultOf(approvals.ask(question, { signal, timeoutMs: 20 }));
+  expect(inVain).toMatchObject({ code: "APPROVAL_EXPIRED", details: { approvalId: id } });
+  const leaving = new AbortController();
+  const left = faultOf(
+    approvals.ask(question, {
+      signal: leaving.signal,
+      onWaiting: () => leaving.abort(new Fault("CANCELLED", "it left")),
+    }),
+  );
+  expect((await left).code).toBe("CANCELLED");
+  expect(await approvals.list()).toMatchObject([{ id, state: "waiting" }]);
+
+  const heard: string[] = [];
+  const onWaiting = (waiting: string): void => void heard.push(waiting);
+  const both = [0, 1].map(() => approvals.ask(question, { signal, onWaiting }));
+  await expect.poll(() => heard).toEqual([id, id]);
+  await approvals.decide(id, { allow: true, by: "local" });
+  // It counts once: the other one asks anew.
+  await expect.poll(() => heard.length).toBe(3);
+  const [next, ...more] = await approvals.list();
+  expect([next?.id, more]).toEqual([heard[2], []]);
+  await approvals.decide(next?.id ?? "", { allow: true, by: "local" });
+  expect(new Set(await Promise.all(both))).toEqual(new Set([id, next?.id]));
+  const otherRule = { ...question, rule: "profile.read" };
+  const asked = faultOf(approvals.ask(otherRule, { signal, timeoutMs: 20 }));
+  expect((await asked).details["approvalId"]).not.toBe(id);
+  expect(await approvals.list()).toEqual([]);
 });
 
 test("a person who says no, or a question too long to be shown, ends the call", async () => {
