@@ -19,6 +19,8 @@ export interface IncomingCall {
   readonly idempotencyKey: string | undefined;
   readonly metadata: ReadonlyMap<string, string>;
   readonly peer: Peer;
+  /** As `CallContext.take`. */
+  readonly take?: () => void;
   /** Aborts when the caller left and at the deadline, with the fault that says why. */
   readonly signal: AbortSignal;
   /** How long the implementation is waited for; `signal` when it is not said. Later for whoever must know how it ended. */
@@ -110,6 +112,7 @@ function toContext(call: IncomingCall): CallContext {
     ...(call.idempotencyKey === undefined ? {} : { idempotencyKey: call.idempotencyKey }),
     metadata: call.metadata,
     peer: call.peer,
+    ...(call.take ? { take: call.take } : {}),
   };
 }
 

@@ -23,6 +23,8 @@ export function createGrpcTransport(channel: Channel, options: GrpcTransportOpti
     options.begin();
     const call = openCall(channel, outgoing, options.texts);
     const sending = sendAll(call, outgoing.requests);
+    const taken = once(outgoing.onTaken);
+    call.once("metadata", taken);
     const onAbort = (): void => call.cancel();
     outgoing.signal?.addEventListener("abort", onAbort, { once: true });
     let ended = false;
@@ -34,8 +36,17 @@ export function createGrpcTransport(channel: Channel, options: GrpcTransportOpti
       throw reasonOf(error, outgoing, { sendError: sending.error, faultOf: options.faultOf });
     } finally {
       outgoing.signal?.removeEventListener("abort", onAbort);
+      taken();
       if (!ended) leave(call);
     }
+  };
+}
+
+function once(tell: (() => void) | undefined): () => void {
+  let isTold = false;
+  return () => {
+    if (!isTold) tell?.();
+    isTold = true;
   };
 }
 

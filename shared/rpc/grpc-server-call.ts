@@ -75,8 +75,14 @@ export function toIncomingCall(call: GrpcCall, arrived: ArrivedCall, signal: Abo
     idempotencyKey: metadata.get(callHeaders.idempotencyKey),
     metadata,
     peer: peerOf(call),
+    take: () => sendHeaders(call),
     signal,
   };
+}
+
+/** An answer sends them by itself; whoever waits for it hears of them at once. */
+function sendHeaders(call: GrpcCall): void {
+  if (!call.cancelled && !call.destroyed) call.sendMetadata(new Metadata());
 }
 
 async function* requestsOf(call: GrpcCall, signal: AbortSignal): AsyncGenerator<Buffer> {

@@ -24,6 +24,8 @@ export interface CallContext {
   readonly metadata: ReadonlyMap<string, string>;
   /** Who calls. */
   readonly peer: Peer;
+  /** Tells the caller that the call was taken on, before its first answer; absent over a link, which cannot. */
+  readonly take?: () => void;
 }
 
 /** A method as its implementer writes it. A generator that is left early is ended with `return`. */
@@ -61,6 +63,8 @@ export interface CallOptions {
   readonly traceparent?: string;
   /** Names the call; random by default. */
   readonly callId?: string;
+  /** Hears once that the call was taken on, which its first answer says too, or that it has ended. Never over a link. */
+  readonly onTaken?: () => void;
   /** The call moves 1 MiB or more: on a link it runs beside the control connection. */
   readonly bulk?: boolean;
 }

@@ -22,6 +22,8 @@ export interface OutgoingCall {
   readonly idempotencyKey: string | undefined;
   /** It moves 1 MiB or more. */
   readonly bulk: boolean;
+  /** As `CallOptions.onTaken`. */
+  readonly onTaken?: (() => void) | undefined;
   /** The caller's; its reason is why the call is cancelled. */
   readonly signal: AbortSignal | undefined;
 }
@@ -105,6 +107,7 @@ function toOutgoingCall(method: DescMethod, { path, requests, options }: CallPar
     traceparent: options.traceparent,
     idempotencyKey: options.idempotencyKey,
     bulk: options.bulk ?? false,
+    onTaken: options.onTaken,
     signal: options.signal,
   };
 }

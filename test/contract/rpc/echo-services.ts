@@ -36,11 +36,12 @@ export function echoServices(): readonly ServedService[] {
         if (path === "fail") throw wholeFault();
         yield { part: { case: "trailer", value: { sizeBytes: length, digest: path } } };
       },
-      write: async (requests) => {
+      write: async (requests, { take }) => {
         let sizeBytes = 0;
         let path = "";
         for await (const { part } of requests) {
           if (part.case === "header") ({ path } = part.value);
+          if (path === "take") take?.();
           if (path === "fail") throw wholeFault();
           if (part.case === "chunk") sizeBytes += part.value.byteLength;
         }

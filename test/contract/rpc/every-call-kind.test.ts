@@ -132,6 +132,29 @@ proves(
   },
 );
 
+test("a caller hears that its call was taken on before it is answered, and at the end at the latest", async () => {
+  const files = carrierOf("direct").client(Files);
+  const heard: string[] = [];
+  const takes = Promise.withResolvers<void>();
+  async function* waits() {
+    yield { part: { case: "header" as const, value: { path: "take" } } };
+    await takes.promise;
+    heard.push("sent on");
+  }
+  const onTaken = (): void => {
+    heard.push("taken");
+    takes.resolve();
+  };
+  await files.write(waits(), { onTaken });
+  expect(heard).toEqual(["taken", "sent on"]);
+  const count = { taken: 0 };
+  const counted = { onTaken: () => void (count.taken += 1) };
+  await files.write(upload(0, "w"), counted);
+  await faultOf(files.stat({ path: "fail" }, counted));
+  await faultOf(files.stat({ path: "hang" }, { ...counted, deadlineMs: 100 }));
+  expect(count.taken).toBe(3);
+});
+
 for (const name of ["direct", "link", "earlier link", "stdio"] as const) {
   test(`${name}: a message above 4 MiB fails alone`, async () => {
     const files = carrierOf(name).client(Files);
