@@ -165,6 +165,7 @@ class Run implements AsyncDisposable {
     this.#facts = { ...this.#facts, rule, grantId, approvalId, canonicalPath, toCanonicalPath };
     this.#watch ??= this.#options.onPolicyChange?.(() => void this.#judgeAgain());
     await this.#begin();
+    this.#context.take?.();
     return this.#toOperation(admission);
   }
 

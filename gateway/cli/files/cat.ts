@@ -10,7 +10,7 @@ import type { CommandModule } from "../../../shared/terminal/command.ts";
 import type { Runtime } from "../../../shared/terminal/runtime.ts";
 import { isLost, openLine, untilBack, type Line } from "./go-on.ts";
 import { parseRemote, type Remote } from "./remote.ts";
-import { stallMs } from "./transfer.ts";
+import { stallMs } from "./stall-guard.ts";
 
 /** `files cat`. */
 export const catCommand: CommandModule = {

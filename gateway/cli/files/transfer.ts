@@ -1,8 +1,6 @@
 import type { Digest } from "../../../shared/content/digest.ts";
-import { Fault, toFaultJson, type JsonValue } from "../../../shared/fault/fault.ts";
+import { toFaultJson, type JsonValue } from "../../../shared/fault/fault.ts";
 import type { Files, Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
-import type { Clock } from "../../../shared/lifetime/clock.ts";
-import { Scope } from "../../../shared/lifetime/scope.ts";
 import { maxDeadlineMs } from "../../../shared/rpc/deadline.ts";
 import type { CallOptions, Client } from "../../../shared/rpc/service.ts";
 import { startProgress } from "../../../shared/terminal/progress.ts";
@@ -10,9 +8,7 @@ import type { Runtime } from "../../../shared/terminal/runtime.ts";
 import type { TreeProblem } from "../../../shared/tree/tree-part.ts";
 import { goOn, type GoOnOptions, openLine } from "./go-on.ts";
 import { sourceToJson } from "./remote.ts";
-
-/** A transfer in which no byte moves for so long has stalled, in milliseconds. */
-export const stallMs = 60_000;
+import { startStallGuard, type StallGuard } from "./stall-guard.ts";
 
 /** Many entries mostly fail for one reason: so many different hints are shown. */
 const maxHints = 3;
@@ -21,7 +17,10 @@ const maxHints = 3;
 export interface Transfer {
   /** The node's files, over the connection there is now. */
   readonly files: Client<typeof Files>;
-  /** For every call of the transfer: ends when it stalls, is interrupted, or its deadline passes. */
+  /**
+   * For every call of the transfer: ends when it stalls, is interrupted, or its deadline passes. While a call has not been
+   * taken on, which may need a person, nothing counts as stalled.
+   */
   readonly call: CallOptions;
   readonly signal: AbortSignal;
   /** Whether a person ended it: then nothing is left of it. */
@@ -103,7 +102,7 @@ async function transferOnce(
   let movedBytes = 0;
   return await work({
     get files() {
-      return line.files;
+      return guarded(line.files, guard);
     },
     call,
     signal,
@@ -130,32 +129,22 @@ async function transferOnce(
   });
 }
 
-interface StallGuard extends AsyncDisposable {
-  readonly signal: AbortSignal;
-  /** Something moved. */
-  moved(): void;
-}
-
-function startStallGuard(clock: Clock, parent: AbortSignal): StallGuard {
-  const scope = new Scope("transfer", parent);
-  let movedAt = clock.now();
-  scope.spawn("stall guard", async (signal) => {
-    for (;;) {
-      const leftMs = movedAt + stallMs - clock.now();
-      if (leftMs <= 0) {
-        throw new Fault("DEADLINE_EXCEEDED", `no byte moved for ${stallMs / 1000} s`, {
-          hint: "look at the node with fairlead nodes show NODE, and repeat the command",
-        });
-      }
-      await clock.sleep(leftMs, { signal });
-    }
-  });
+/** The same files: what a call waits for before it is taken on, as for a person, is no stall. */
+function guarded(files: Transfer["files"], guard: StallGuard): Transfer["files"] {
+  const taking =
+    <R, A>(method: (request: R, options?: CallOptions) => A) =>
+    (request: R, options?: CallOptions): A =>
+      method(request, { ...options, onTaken: guard.pause() });
   return {
-    signal: scope.signal,
-    moved: () => {
-      movedAt = clock.now();
-    },
-    [Symbol.asyncDispose]: () => scope.end(),
+    ...files,
+    stat: taking(files.stat),
+    list: taking(files.list),
+    read: taking(files.read),
+    readTree: taking(files.readTree),
+    manifest: taking(files.manifest),
+    write: taking(files.write),
+    writeTree: taking(files.writeTree),
+    remove: taking(files.remove),
   };
 }
 

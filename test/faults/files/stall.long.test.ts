@@ -1,5 +1,7 @@
-import { afterAll, beforeAll, expect } from "vitest";
-import { stallMs } from "../../../gateway/cli/files/transfer.ts";
+import { writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { approvalLimits } from "../../../gateway/approvals/approvals.ts";
+import { stallMs } from "../../../gateway/cli/files/stall-guard.ts";
 import { errorOf } from "../../scenarios/files/pair.ts";
 import { proves } from "../../support/proves.ts";
 import { spawnProgram } from "../../support/spawn-program.ts";
@@ -48,5 +50,27 @@ proves(
     expect(errorOf({ json: JSON.parse(program.stdout()) as unknown }).code).toBe("DEADLINE_EXCEEDED");
     pair.proxy.mend();
     pair.proxy.resume();
+  },
+);
+
+test(
+  "a file that waits for a person is waited for as long as the person, and then told so",
+  { timeout: 2 * approvalLimits.waitMs },
+  async () => {
+    await using here = await makeTempFolder();
+    await writeFile(here.join("new"), "content");
+    await pair.setPolicy(
+      `files:\n  ask: { nodes: ["${pair.node.nodeId}"], read: ["**"], write: [], ask: on-miss }\n`,
+    );
+    const startedAt = Date.now();
+    const put = await pair.files(["put", here.join("new"), "devbox:/app/new", "--json"], {
+      timeoutMs: 2 * approvalLimits.waitMs,
+    });
+    expect(Date.now() - startedAt).toBeGreaterThanOrEqual(approvalLimits.waitMs);
+    expect([put.exitCode, errorOf(put)]).toMatchObject([
+      3,
+      { code: "APPROVAL_EXPIRED", details: { reason: "timeout" } },
+    ]);
+    expect(await pair.workspace.has("new")).toBe(false);
   },
 );

@@ -59,8 +59,13 @@ describe("what policy asks about", () => {
     "waits as one approval that shows all of it, and then exactly that is done",
     { timeout: 90_000 },
     async () => {
-      const removing = pair.client.remove({ workspace: "devbox:/app", path: "d", recursive: true });
+      let isTaken = false;
+      const removing = pair.client.remove(
+        { workspace: "devbox:/app", path: "d", recursive: true },
+        { onTaken: () => void (isTaken = true) },
+      );
       const asked = await waiting();
+      expect(isTaken).toBe(false);
       expect(JSON.parse(asked.detail)).toEqual({
         operation: "remove_tree",
         agent: "operator",
@@ -81,6 +86,7 @@ describe("what policy asks about", () => {
       expect(await pair.workspace.text("d/one")).toBe("1");
       await admin.decideApproval({ id: asked.id, allow: true });
       expect((await removing).removed).toBe(4n);
+      expect(isTaken).toBe(true);
 
       const { result, approval } = await answered(pair.files(["cat", "devbox:/app/file.txt"]), true);
       expect(result).toMatchObject({ exitCode: 0, stdout: "content" });
