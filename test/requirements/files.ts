@@ -292,4 +292,8 @@ export const files = [
     id: "files.access-code-not-text",
     says: "The test for an unavailable workspace finds `WORKSPACE_ACCESS_UNAVAILABLE` through five levels of wrapped causes and after a gRPC round trip, and answers no for an error that only has the same message text.",
   },
+  {
+    id: "files.write-atomic",
+    says: "During 1,000 replacements a reader in a loop sees only whole old or whole new content with the old mode, and after `kill -9` of the node agent at any of 20 points of a write the file is whole old or whole new and no staged file is left once the agent is back.",
+  },
 ] as const;

@@ -25,6 +25,8 @@ export interface StartNodeOptions {
   /** More arguments of `fairlead invite`. */
   readonly inviteArgs?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Put before the entry: options of Node. */
+  readonly nodeArgs?: readonly string[];
 }
 
 /** A real node, in a process and a home of its own. Disposing ends it and fails when anything of it is left. */
@@ -66,6 +68,7 @@ export async function startNode(options: StartNodeOptions): Promise<TestNode> {
   const spawnOptions: SpawnOptions = {
     home: folder,
     ...(options.env ? { env: options.env } : {}),
+    ...(options.nodeArgs ? { nodeArgs: options.nodeArgs } : {}),
     ...(uid === undefined ? {} : { uid }),
   };
   const alias = options.alias ?? "devbox";

@@ -25,6 +25,8 @@ export interface FilesPairOptions {
   readonly throughProxy?: boolean;
   /** The text of the gateway's configuration. */
   readonly config?: string;
+  /** Options of Node for the agent. */
+  readonly nodeArgs?: readonly string[];
 }
 
 /** A gateway, a node that exports `app`, and a client of the gateway's files. */
@@ -62,6 +64,7 @@ export async function startFilesPair(options: FilesPairOptions = {}): Promise<Fi
       workspaces: { app: options.readOnly === true ? workspace.path : `${workspace.path}:rw` },
       profile: options.profile ?? "work",
       ...(options.uid === undefined ? {} : { uid: options.uid }),
+      ...(options.nodeArgs ? { nodeArgs: options.nodeArgs } : {}),
     }),
   );
   const socket = await findAdminSocket(join(gateway.home, "gateway"));
