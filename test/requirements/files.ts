@@ -296,4 +296,8 @@ export const files = [
     id: "files.write-atomic",
     says: "During 1,000 replacements a reader in a loop sees only whole old or whole new content with the old mode, and after `kill -9` of the node agent at any of 20 points of a write the file is whole old or whole new and no staged file is left once the agent is back.",
   },
+  {
+    id: "files.write-reply-lost",
+    says: "When the link breaks after a conditional write took effect and before its reply, the caller gets the stored success after the reconnect, the write was applied once and no `CONFLICT` is reported; if the node cannot say, the answer is `OUTCOME_UNKNOWN` with `details.callId`.",
+  },
 ] as const;

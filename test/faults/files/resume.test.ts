@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, open, readdir, readlink, utimes, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, readlink, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
+import { type FilesWriteResponse, WritePrecondition } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { digestTree } from "../../bench/files/trees.ts";
+import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { spawnProgram } from "../../support/spawn-program.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
@@ -170,3 +172,71 @@ async function openBelow(folder: string): Promise<string[]> {
   const links = await Promise.all((await readdir(fds)).map((fd) => readlink(join(fds, fd)).catch(() => "")));
   return links.filter((link) => link.startsWith(`${folder}/`));
 }
+
+const app = "devbox:/app";
+const replied = "reply/file";
+
+/** Replaces `old`, and resolves once that took effect: nothing of it has come back to the gateway. */
+async function replaceUnheard(
+  old: string,
+  content: string,
+): Promise<{ readonly answer: Promise<FilesWriteResponse> }> {
+  await untilUsable(pair);
+  const gate = Promise.withResolvers<void>();
+  const sizeBytes = BigInt(content.length);
+  const condition = { precondition: WritePrecondition.MATCH, ifMatch: digestOf(old) };
+  const messages = async function* () {
+    yield {
+      part: { case: "header" as const, value: { workspace: app, path: replied, sizeBytes, ...condition } },
+    };
+    yield { part: { case: "chunk" as const, value: Buffer.from(content) } };
+    await gate.promise;
+    yield { part: { case: "trailer" as const, value: { sizeBytes, digest: digestOf(content) } } };
+  };
+  const answer = pair.client.write(messages());
+  answer.catch(() => undefined);
+  // All questions before it have been answered once it is staged.
+  const staged = async (): Promise<number> => (await readdir(pair.workspace.join("reply"))).length;
+  await expect.poll(staged, { timeout: 20_000, interval: 20 }).toBe(2);
+  pair.proxy.swallow("up");
+  gate.resolve();
+  await expect.poll(() => pair.workspace.text(replied), { timeout: 20_000, interval: 20 }).toBe(content);
+  return { answer };
+}
+
+async function lookAtReplied(): Promise<readonly bigint[]> {
+  const { ino, ctimeNs } = await stat(join(pair.workspace.path, replied), { bigint: true });
+  return [ino, ctimeNs];
+}
+
+proves(
+  "files.write-reply-lost",
+  "a write whose answer was lost is answered after the reconnect, or said to be unknown, and never made twice",
+  patience,
+  async () => {
+    await pair.workspace.write({ [replied]: "as it was" });
+    const { answer } = await replaceUnheard("as it was", "as it is");
+    const stored = await lookAtReplied();
+    pair.proxy.cut();
+    pair.proxy.mend();
+    const { entry, publication } = await answer;
+    expect([entry?.digest, publication]).toEqual([digestOf("as it is"), "committed"]);
+    expect([await pair.workspace.text(replied), await lookAtReplied()]).toEqual(["as it is", stored]);
+
+    const lost = await replaceUnheard("as it is", "as nobody can say");
+    const last = await lookAtReplied();
+    await pair.node.kill("SIGKILL");
+    // What the node knew of its calls is gone with it.
+    const dir = join(pair.node.home, "node");
+    const ledger = (await readdir(dir)).filter((name) => name.startsWith("ledger"));
+    expect(ledger).not.toEqual([]);
+    for (const name of ledger) await rm(join(dir, name));
+    pair.proxy.mend();
+    await pair.node.restart();
+    expect(await faultOf(lost.answer)).toMatchObject({
+      code: "OUTCOME_UNKNOWN",
+      details: { callId: expect.stringMatching(/\S/) },
+    });
+    expect([await pair.workspace.text(replied), await lookAtReplied()]).toEqual(["as nobody can say", last]);
+  },
+);
