@@ -15,6 +15,7 @@ import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registr
 import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocation.ts";
 import { followIdentities } from "./follow-identities.ts";
 import { createFileGate, joinFiles, joinGrants } from "./join-files.ts";
+import { policyParts, startPolicy } from "./join-policy.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
 import { keepPresences, recallPresences } from "./link/kept-presences.ts";
@@ -26,10 +27,11 @@ import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
 import { startMemory } from "./memory/memory.ts";
 import { revokedFault } from "./pairing/nodes-repository.ts";
 import { createPairing, type GatewayPairing, type PairingOptions } from "./pairing/pairing.ts";
-import { type LivePolicy, openPolicy } from "./policy/live-policy.ts";
+import type { LivePolicy } from "./policy/live-policy.ts";
 import { recordLate } from "./record-late.ts";
 import type { AdminFaceOptions } from "./serve/admin.ts";
 import type { Published } from "./serve/node-summary.ts";
+import type { PolicyFaceOptions } from "./serve/policy.ts";
 import { createMemoryTools } from "./sessions/memory-tools.ts";
 import type { FaceParts } from "./sessions/session-face.ts";
 import { createSessionMemory, type SessionMemory } from "./sessions/session-memory.ts";
@@ -68,6 +70,7 @@ export interface Features {
   readonly audit: Audit;
   readonly faceParts: FaceParts & { readonly sessions: Sessions; readonly tokens: Tokens };
   readonly adminParts: Omit<AdminFaceOptions, "status">;
+  readonly policyParts: Omit<PolicyFaceOptions, "audit">;
   readonly counts: () => Promise<{
     readonly nodes: number;
     readonly nodesOnline: number;
@@ -117,6 +120,7 @@ export async function startFeatures(
     audit: base.audit,
     faceParts,
     adminParts: adminParts(base, { tokens: faceParts.tokens, approvals, grants }),
+    policyParts: policyParts({ ...base, settings, nodes, grants }),
     counts: async () => {
       const known = (await nodes.list()).filter(({ revokedAt }) => revokedAt === undefined);
       const online = known.filter(({ id }) => links.links.presence(id).state === "online");
@@ -241,17 +245,6 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   for (const node of known)
     if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));
   return { store, audit, pairing, policy, links, revocation, drains, aliases, registry, tools, skills };
-}
-
-function startPolicy(settings: GatewaySettings, deps: FeatureDeps): Promise<LivePolicy> {
-  const log = deps.log.child({ room: "policy" });
-  return openPolicy({
-    agents: settings.agents,
-    place: settings,
-    clock: deps.clock,
-    onTaken: () => log.info("another policy is in force"),
-    onFault: (error) => log.error("the last good policy stays in force", toLogged(error)),
-  });
 }
 
 /** Opens the record, and begins it with the start of this process. */

@@ -4,6 +4,7 @@ import { Admin } from "../shared/gen/fairlead/v1/admin_pb.ts";
 import { Audit } from "../shared/gen/fairlead/v1/audit_pb.ts";
 import { Authority } from "../shared/gen/fairlead/v1/authority_pb.ts";
 import { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
+import { Policy } from "../shared/gen/fairlead/v1/policy_pb.ts";
 import { Sessions } from "../shared/gen/fairlead/v1/sessions_pb.ts";
 import { State } from "../shared/gen/fairlead/v1/state_pb.ts";
 import { parseListenAddress } from "../shared/identity/address.ts";
@@ -22,6 +23,7 @@ import { createAuditFace } from "./serve/audit.ts";
 import { createAuthorityFace } from "./serve/authority.ts";
 import { startHttpServer } from "./serve/http.ts";
 import { openMcpEndpoint } from "./serve/mcp/endpoint.ts";
+import { createPolicyFace } from "./serve/policy.ts";
 import { adminChanges, recordChanges, sessionChanges } from "./serve/record-changes.ts";
 import { createSessionsService } from "./serve/sessions.ts";
 import { createStateFace } from "./serve/state.ts";
@@ -196,6 +198,7 @@ function localServices(
         record: (entry) => features.audit.append(entry),
       }),
     ),
+    serve(Policy, createPolicyFace({ ...features.policyParts, audit })),
     serve(Audit, createAuditFace({ audit: features.audit, nodes: features.pairing.nodes })),
     serve(
       State,

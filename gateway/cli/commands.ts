@@ -74,6 +74,12 @@ export const groups: readonly CommandGroup[] = [
     load: () => import("./approvals.ts"),
   },
   {
+    word: "policy",
+    summary: "what is allowed to whom, asked before it bites",
+    example: "fairlead policy explain --agent coder --node devbox --read /app/src/main.ts",
+    load: () => import("./policy.ts"),
+  },
+  {
     word: "audit",
     summary: "the record of what happened, and the proof that it is whole",
     example: "fairlead audit tail --follow",

@@ -56,9 +56,20 @@ export interface LayersDecision extends PathDecision {
   readonly mayAsk: boolean;
 }
 
+/** What one layer says of a path. */
+export interface LayerStep extends PathDecision {
+  readonly layer: string;
+  /** The list by which this kind of operation is allowed. */
+  readonly list: "read" | "write";
+  /** The entries of that list; `**` where the layer has none. */
+  readonly entries: readonly string[];
+}
+
 /** Compiled layers. */
 export interface FileLayers {
   judge(question: LayerQuestion): LayersDecision;
+  /** What each layer that is for this says, in their order. */
+  explain(question: LayerQuestion): readonly LayerStep[];
 }
 
 interface Layer {
@@ -84,6 +95,14 @@ export function compileFileRules(rules: Readonly<Record<string, FileRules>> | un
       }
       return decided;
     },
+    explain: (question) =>
+      layers
+        .filter(({ rules: layer }) => isFor(layer, question))
+        .map((layer) => {
+          const list = isReading(question.verb) ? "read" : "write";
+          const entries = layer[list].globs.map(({ pattern }) => pattern);
+          return { ...judgeLayer(layer, question), layer: layer.name, list, entries };
+        }),
   };
 }
 
@@ -107,13 +126,14 @@ function isFor({ nodes, agents, workspaces }: FileRules, question: LayerQuestion
   );
 }
 
+const isReading = (verb: FileVerb): boolean => verb === "list" || verb === "read";
+
 const nothing = createGlobSet([]);
 const everything = ["**"];
 
 function judgeLayer(layer: Layer, { verb, path, findGrant }: LayerQuestion): PathDecision {
-  const isRead = verb === "list" || verb === "read";
   const isOff = (verb === "remove" || verb === "move" || verb === "mkdir") && layer.rules[verb] === false;
-  const allow = isRead ? layer.read : layer.write;
+  const allow = isReading(verb) ? layer.read : layer.write;
   const rules = {
     deny: layer.deny,
     ask: layer.rules.ask ?? "off",

@@ -1,7 +1,8 @@
 import type { ToolEffect } from "../../shared/core-tools/core-tools.ts";
 import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { NodeProfile } from "../pairing/nodes.ts";
-import { compileFileRules, type FileVerb, type LayersDecision } from "./file-rules.ts";
+import { compileFileRules, type FileVerb, type LayersDecision, type LayerStep } from "./file-rules.ts";
+import { meaningOf } from "./meaning.ts";
 import { parsePolicy, type PolicyRules, type PolicyText, type ToolLists } from "./policy-file.ts";
 import { findAllowing, findDenying, toCanonicalName, type NamedTool } from "./tool-names.ts";
 
@@ -45,8 +46,17 @@ export interface FileDecision extends PolicyDecision {
   readonly grantId?: string | undefined;
   /** Whether some path of the workspace is asked for: then what a path leads to is to be known beforehand. */
   readonly mayAsk: boolean;
+  /** Of a denial: whether a deny entry covers the path, so that it is not even to be listed. */
+  readonly isHidden?: boolean | undefined;
   /** Of a denial for want of a rule: the entry that nearly allowed it. */
   readonly nearest?: string | undefined;
+}
+
+/** A decision on a path with what led to it. */
+export interface FileExplanation {
+  readonly decision: FileDecision;
+  /** What each layer that is for this says; none for a question without a place. */
+  readonly layers: readonly LayerStep[];
 }
 
 /** What policy says, and by which rule. */
@@ -65,6 +75,8 @@ export interface PolicyDecision {
 export interface Policy {
   decideTool(question: ToolQuestion): PolicyDecision;
   decideFile(question: FileQuestion): FileDecision;
+  /** As `decideFile`, with every layer's own word. */
+  explainFile(question: FileQuestion): FileExplanation;
 }
 
 /** What `createPolicy` takes. */
@@ -101,13 +113,21 @@ export function createPolicy(options: PolicyOptions = {}): Policy {
     }
     return asks ?? allowed;
   };
+  const decideFile: Policy["decideFile"] = ({ agent, node, verb, place }) => {
+    const [ownName, effect] = fileTools[verb];
+    const general = decide({ agent, node, name: ownName, ownName, effect });
+    if (general.decision === "deny" || !place) return { ...general, mayAsk: false };
+    return toFileDecision(layers.judge({ agent, nodeId: node.id, verb, ...place }), verb, place.path);
+  };
   return {
     decideTool: decide,
-    decideFile: ({ agent, node, verb, place }) => {
-      const [ownName, effect] = fileTools[verb];
-      const general = decide({ agent, node, name: ownName, ownName, effect });
-      if (general.decision === "deny" || !place) return { ...general, mayAsk: false };
-      return toFileDecision(layers.judge({ agent, nodeId: node.id, verb, ...place }), verb, place.path);
+    decideFile,
+    explainFile: (question) => {
+      const { agent, node, verb, place } = question;
+      return {
+        decision: decideFile(question),
+        layers: place ? layers.explain({ agent, nodeId: node.id, verb, ...place }) : [],
+      };
     },
   };
 }
@@ -127,18 +147,9 @@ function toFileDecision(said: LayersDecision, verb: FileVerb, at: WorkspacePath)
       nearest === undefined
         ? `change files.${layer ?? ""} in the gateway's policy`
         : `change ${nearest} of files.${layer ?? ""} in the gateway's policy: ${meaningOf(nearest)}`,
+    isHidden: said.rule.startsWith("deny "),
     nearest,
   };
-}
-
-/** What an allow entry means, for who wonders why it did not fit. */
-export function meaningOf(entry: string): string {
-  const bare = entry.replace(/\/$/, "");
-  if (!/[*?]/.test(entry)) return `${entry} means ${bare} and everything below it`;
-  if (entry.endsWith("/**")) return `${entry} means ${entry.slice(0, -3)} and everything below it`;
-  return entry.endsWith("/*")
-    ? `${entry} means the direct children of ${entry.slice(0, -2)}`
-    : `${entry} is a pattern`;
 }
 
 /** File operations count as the core tool that does the same. */

@@ -21,6 +21,14 @@ export const files = [
     says: "A table of at least 30 pairs holds: `**/x` also matches at the root, `**` covers dotfiles, a deny of `**/.ssh/**` covers the folder itself, braces expand for files and folders, and literal grants give `*`, `?` and `[x]` no meaning.",
   },
   {
+    id: "files.policy-bare-directory",
+    says: "An allow entry `d` or `d/` means the folder and everything below it, `d/*` its direct children only; `fairlead policy explain` states this meaning, and a denial names the entry that nearly matched.",
+  },
+  {
+    id: "files.denied-names-hidden",
+    says: "Paths covered by a deny glob do not appear in listings, trees, manifests or watch events, and a recursive removal or move that would take one along is refused and names the rule.",
+  },
+  {
     id: "files.path-invalid",
     says: "An absolute path, NUL, a `..`, `.` or empty segment, a trailing `/..` and text that is not valid UTF-8 give `PATH_INVALID` before any call to the node, also `allowed/../other` where both are allowed. With `root` exported, no path, glob or grant ever matches `root2` beside it.",
   },

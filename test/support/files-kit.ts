@@ -29,6 +29,8 @@ export interface FilesKitOptions extends TempExportsOptions {
   readonly clock?: Clock;
   /** Where the gateway keeps its state; a folder of its own by default. */
   readonly home?: TempFolder;
+  /** Hears what the policy allows though it may not be meant so. */
+  readonly onWarning?: (warning: string) => void;
   /** How long a person is waited for, in milliseconds; the gateway's default without it. */
   readonly approvalWaitMs?: number;
 }
@@ -75,6 +77,7 @@ export async function openFilesKit(options: FilesKitOptions = {}): Promise<Files
       clock: systemClock,
       onTaken: () => undefined,
       onFault: () => undefined,
+      onWarning: options.onWarning ?? (() => undefined),
     }),
   );
   const node = makeNode(options.profile ?? "full");

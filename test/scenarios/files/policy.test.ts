@@ -1,6 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, vi } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Fault } from "../../../shared/fault/fault.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
@@ -88,6 +88,27 @@ proves(
     expect(await pair.workspace.has("gateway-shut/new.txt")).toBe(false);
   },
 );
+
+test("policy is asked before it bites, and is told apart from none", { timeout: 60_000 }, async () => {
+  await setNode("    deny: [node-shut]\n    followSymlinks: true\n", isDenied("node-shut/a.txt"));
+  await pair.setPolicy('files:\n  some: { read: ["both.txt", "node-shut", "d/*"] }\n');
+  const asked = ["policy", "explain", "--agent", "coder", "--node", "devbox", "--read"];
+  const shown = await pair.gateway.cli([...asked, "/app/d/deep/x"]);
+  expect(shown.exitCode).toBe(0);
+  expect(shown.stdout).toContain("deny: files.some no_allow (gateway)");
+  expect(shown.stdout).toContain("nearly allowed by: d/*");
+  expect(shown.stdout).toContain("read: node-shut means node-shut and everything below it");
+  expect(shown.stdout).toContain("read: d/* means the direct children of d");
+  const byNode = await pair.gateway.cli([...asked, "/app/node-shut/a.txt", "--json"]);
+  expect(byNode.json).toMatchObject({ decision: "deny", side: "node", rule: "deny node-shut" });
+
+  const file = join(pair.gateway.home, "empty.yaml");
+  await writeFile(file, "# nothing yet\n");
+  const applied = await pair.gateway.cli(["policy", "apply", file]);
+  expect([applied.exitCode, applied.stderr]).toEqual([0, expect.stringContaining("warning: ")]);
+  expect(applied.stderr).toContain("holds no rule: it allows everything");
+  await vi.waitUntil(() => pair.gateway.logs().includes("holds no rule: it allows everything"));
+});
 
 /** How long what runs takes to end, from the change on, in milliseconds. */
 async function endedAfter(work: Promise<unknown>, change: () => Promise<void>): Promise<Fault> {
