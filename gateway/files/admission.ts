@@ -128,7 +128,7 @@ export async function judgeBelow(target: Target): Promise<void> {
   do {
     const asked = { path: target.path, recursive: true, limit: pageEntries, cursor };
     const page = await listBelow(target, asked);
-    for (const { path } of page?.entries ?? []) await target.judge(path);
+    for (const { path } of [...(page?.entries ?? []), ...(page?.problems ?? [])]) await target.judge(path);
     cursor = page?.nextCursor ?? "";
   } while (cursor !== "");
 }

@@ -10,7 +10,7 @@ import { passBarrier, passWatch } from "./pass-watch.ts";
 import { passWrite, passWriteTree } from "./pass-writes.ts";
 import type { ReadMemory } from "./read-memory.ts";
 import type { WorkspaceRegistry } from "./registry.ts";
-import { callOptions, openUnasked, toSource } from "./target.ts";
+import { callOptions, openUnasked, type Target, toSource } from "./target.ts";
 
 /** What the face stands on. */
 export interface FilesFaceOptions extends OperationOptions {
@@ -97,11 +97,21 @@ function list(options: FilesFaceOptions): MethodImplementation<Methods["list"]> 
       const asked = { path: target.path, recursive, limit, cursor, ...(pin ? { pin } : {}) };
       const answer = await target.handle.files.list(asked, callOptions(operation.context));
       const source = await operation.judged(answer.source);
-      const entries = [];
-      for (const entry of answer.entries) if (!(await target.denial(entry.path))) entries.push(entry);
-      return { ...answer, entries, source };
+      const entries = await passing(target, answer.entries);
+      const problems = await passing(target, answer.problems);
+      return { ...answer, entries, problems, source };
     });
   };
+}
+
+/** What of a listing policy lets be seen: the rest is as if it were not there. */
+async function passing<T extends { readonly path: string }>(
+  target: Target,
+  items: readonly T[],
+): Promise<T[]> {
+  const passed: T[] = [];
+  for (const item of items) if (!(await target.denial(item.path))) passed.push(item);
+  return passed;
 }
 
 function remove(options: FilesFaceOptions): MethodImplementation<Methods["remove"]> {

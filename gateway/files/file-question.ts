@@ -47,6 +47,8 @@ export interface FileVerdict {
   readonly hint?: string | undefined;
   /** The standing grant by which it is allowed. */
   readonly grantId?: string | undefined;
+  /** Of a denial: whether a deny rule covers the path, so that it is as if it were not there. */
+  readonly isHidden?: boolean | undefined;
   /** Whether some path of the workspace is asked for: what a path leads to is then looked at before anything is done. */
   readonly mayAsk?: boolean | undefined;
 }

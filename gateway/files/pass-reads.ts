@@ -70,7 +70,7 @@ export async function remember(options: FilesFaceOptions, target: Target, digest
   await options.reads.remember({ nodeId: node.id, workspace: handle.workspace, path, context }, digest);
 }
 
-/** Passes a tree on, without the entries that the gateway's policy denies; each of those is a problem. */
+/** Passes a tree on, without what the gateway's policy denies: what no rule allows is a problem, what one denies is not there. */
 export function passTree(
   options: FilesFaceOptions,
   request: FilesReadTreeRequest,
@@ -95,6 +95,7 @@ async function* treeParts(
   let root = target.path as string;
   const filter = createTreeFilter({
     denial: (path) => target.denial(below(root, path)),
+    isHidden: (path) => target.isHidden(below(root, path)),
     onDenied: (path, fault) => {
       if (strict) throw fault;
       denied.push(toProblem(path, fault));

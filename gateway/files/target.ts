@@ -66,6 +66,8 @@ export interface Target {
    * change is judged as a read of its own, which nobody was asked about.
    */
   denial(path: string, verb?: "read"): Fault | undefined | Promise<Fault | undefined>;
+  /** Whether a deny rule covers `path`, so that it is not even to be named. */
+  isHidden(path: string): Promise<boolean>;
 }
 
 /** Parses what a caller names: `PATH_INVALID`, `INVALID_ARGUMENT` or `NOT_FOUND`, before anything else happens. */
@@ -125,6 +127,10 @@ export async function openTarget(
     context,
     ask,
     denial,
+    isHidden: async (at) => {
+      const { verdict } = await ask(at, "canonical");
+      return verdict.decision === "deny" && verdict.isHidden === true;
+    },
     allowWhole: () => {
       isAllowed = true;
     },

@@ -1,10 +1,16 @@
 import { Fault } from "../../shared/fault/fault.ts";
-import type { FileTrailer, TreeEntry, TreeTrailer } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type {
+  EntryProblem,
+  FileTrailer,
+  TreeEntry,
+  TreeTrailer,
+} from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { assertTrailer, createTreeTally, type TreeTally } from "../../shared/tree/tree-tally.ts";
 
 /** What the messages of a tree have in common, whichever way it goes. */
 export interface TreePart {
   readonly entries: TreeEntry[];
+  readonly problems?: EntryProblem[];
   readonly fileTrailer?: FileTrailer | undefined;
   readonly treeTrailer?: TreeTrailer | undefined;
   readonly content: Uint8Array;
@@ -16,7 +22,9 @@ export interface TreeFilterOptions {
   readonly denial: (path: string) => Fault | undefined | Promise<Fault | undefined>;
   /** Why the file at `path` may not be copied from; what nothing is said of may not. */
   readonly denialOfCopy?: (path: string) => Fault | undefined | Promise<Fault | undefined>;
-  /** An entry that was left out; may throw to end the tree. */
+  /** Whether an entry that may not pass is not even to be named; none by default. */
+  readonly isHidden?: (path: string) => Promise<boolean>;
+  /** An entry that was left out and may be named; may throw to end the tree. */
   readonly onDenied: (path: string, fault: Fault) => void;
 }
 
@@ -39,13 +47,16 @@ class Filter implements TreeFilter {
   readonly #came: TreeTally = createTreeTally();
   readonly #left: TreeTally = createTreeTally();
   #open: { readonly entry: TreeEntry["entry"] & object; readonly isDenied: boolean } | undefined;
-  #denied = 0n;
+  /** How many more entries have failed than the sender says. */
+  #failedMore = 0n;
+  #isCut = false;
 
   constructor(options: TreeFilterOptions) {
     this.#options = options;
   }
 
-  async pass<P extends TreePart>(part: P): Promise<P> {
+  async pass<P extends TreePart>(whole: P): Promise<P> {
+    const part = await this.#passProblems(whole);
     if (part.entries.length > 0) return this.#passEntries(part);
     if (part.fileTrailer) return this.#passFileTrailer(part, part.fileTrailer);
     if (part.treeTrailer) return this.#passTreeTrailer(part, part.treeTrailer);
@@ -64,8 +75,7 @@ class Filter implements TreeFilter {
       const waiting = this.#options.denial(entry.path);
       const fault = (waiting instanceof Promise ? await waiting : waiting) ?? (await this.#judgeCopy(item));
       if (fault) {
-        this.#denied += 1n;
-        this.#options.onDenied(entry.path, fault);
+        await this.#leaveOut(entry.path, fault);
       } else {
         kept.push(item);
         if (end > at) contents.push(part.content.subarray(at, end));
@@ -77,6 +87,26 @@ class Filter implements TreeFilter {
     if (at !== part.content.byteLength) throw malformed("a message holds more content than its entries say");
     if (kept.length === part.entries.length) return part;
     return { ...part, entries: kept, content: Buffer.concat(contents) };
+  }
+
+  /** What is not to be named is not named as a problem either. */
+  async #passProblems<P extends TreePart>(part: P): Promise<P> {
+    const { isHidden } = this.#options;
+    const { problems = [] } = part;
+    if (!isHidden || problems.length === 0) return part;
+    const kept: EntryProblem[] = [];
+    for (const problem of problems) if (!(await isHidden(problem.path))) kept.push(problem);
+    if (kept.length === problems.length) return part;
+    this.#isCut = true;
+    this.#failedMore -= BigInt(problems.length - kept.length);
+    return { ...part, problems: kept };
+  }
+
+  async #leaveOut(path: string, fault: Fault): Promise<void> {
+    this.#isCut = true;
+    if ((await this.#options.isHidden?.(path)) === true) return;
+    this.#failedMore += 1n;
+    this.#options.onDenied(path, fault);
   }
 
   async #judgeCopy({ copyFrom }: TreeEntry): Promise<Fault | undefined> {
@@ -97,8 +127,8 @@ class Filter implements TreeFilter {
   #passTreeTrailer<P extends TreePart>(part: P, trailer: TreeTrailer): P {
     if (this.#open) throw malformed("the tree ends in the middle of a file");
     assertTrailer(this.#came, trailer);
-    if (this.#denied === 0n) return part;
-    return { ...part, treeTrailer: this.#left.trailer(trailer.failed + this.#denied) };
+    if (!this.#isCut) return part;
+    return { ...part, treeTrailer: this.#left.trailer(trailer.failed + this.#failedMore) };
   }
 
   #count(entry: TreeEntry["entry"] & object, isDenied: boolean): void {
