@@ -6,7 +6,14 @@ import {
   type FilesListResponse,
   type FilesPreflightResponse,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
-import type { FileActor, FilePeople, FileQuestion, FileVerb, FileVerdict } from "./file-question.ts";
+import type {
+  FileActor,
+  FileKind,
+  FilePeople,
+  FileQuestion,
+  FileVerb,
+  FileVerdict,
+} from "./file-question.ts";
 import { toDenial } from "./file-question.ts";
 import { callOptions, type Target, toSource } from "./target.ts";
 
@@ -54,6 +61,7 @@ export async function admit(request: AdmissionRequest): Promise<Admission> {
     const isGranted = all.some(({ grantId }) => grantId !== undefined);
     return toAdmission(all, { canonicalPaths, ...(isGranted ? { pins } : {}) });
   }
+  for (const one of seen) requireKind(one);
   const approvalId = await ask(request, { seen, rule: asking.rule });
   // Who was asked took time: a rule that was made meanwhile holds.
   await judgeAll(request.targets, (target) => target.path, "requested");
@@ -160,6 +168,20 @@ async function lookAt(target: Target, countBelow: boolean): Promise<Seen> {
   const request = { path, operation, countBelow };
   const answer = await target.handle.files.preflight(request, callOptions(target.context));
   return { target, canonicalPath: toSource(target, answer.source).canonicalPath, answer };
+}
+
+const aFile = new Set<FileKind>(["read", "write"]);
+const aFolder = new Set<FileKind>(["list", "list_tree", "read_tree", "write_tree", "watch_tree"]);
+
+/** Nobody is asked about what cannot be done: a folder is not read as a file, nor a file as a folder. */
+function requireKind({ target: { kind, path }, answer: { entry } }: Seen): void {
+  if (aFile.has(kind) && entry?.kind === EntryKind.FOLDER) {
+    throw new Fault("NOT_A_FILE", `${path === "" ? "the workspace's root" : path} is a folder`, {
+      details: { path },
+    });
+  }
+  if (aFolder.has(kind) && entry?.kind === EntryKind.FILE)
+    throw new Fault("NOT_A_DIRECTORY", `${path} is no folder`, { details: { path } });
 }
 
 interface Asking {

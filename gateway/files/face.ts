@@ -79,13 +79,16 @@ function toFreshness(freshness: WorkspaceFreshness | undefined): { freshness?: W
 }
 
 function stat(options: FilesFaceOptions): MethodImplementation<Methods["stat"]> {
-  return (request, context) =>
-    perform(options, { ...place(request), verb: "read", kind: "stat", context }, async (operation) => {
+  return (request, context) => {
+    const { askNobody } = request;
+    const asked = { ...place(request), verb: "read", kind: "stat", askNobody, context } as const;
+    return perform(options, asked, async (operation) => {
       const { target, pin } = operation;
-      const asked = { path: target.path, ...(pin ? { pin } : {}) };
-      const answer = await target.handle.files.stat(asked, callOptions(operation.context));
+      const named = { path: target.path, ...(pin ? { pin } : {}) };
+      const answer = await target.handle.files.stat(named, callOptions(operation.context));
       return { ...answer, source: await operation.judged(answer.source) };
     });
+  };
 }
 
 function list(options: FilesFaceOptions): MethodImplementation<Methods["list"]> {

@@ -38,6 +38,8 @@ export interface OperationRequest {
   readonly terms?: { readonly [name: string]: JsonValue };
   /** Whether its input comes as a stream, so that it cannot be done again under another approval. */
   readonly takesStream?: true;
+  /** Whether it fails where a person would have to be asked. */
+  readonly askNobody?: boolean;
 }
 
 /** An operation that may be done now. */
@@ -156,7 +158,7 @@ class Run implements AsyncDisposable {
       actor: this.#actor,
       terms: this.#request.terms ?? {},
       noWait: context.metadata.get(noWaitHeader) === "1",
-      people: this.#options.people,
+      people: this.#request.askNobody === true ? undefined : this.#options.people,
     });
     this.#admission = admission;
     const { rule, grantId, approvalId, pins, canonicalPaths } = admission;

@@ -13,8 +13,8 @@ export interface FetchJob {
   readonly workspace: string;
   readonly path: string;
   readonly place: Omit<LocalPlace, typeof Symbol.asyncDispose>;
-  /** As far as it is known. */
-  readonly sizeBytes: number;
+  /** As far as it is known; undefined: the read will say it. */
+  readonly sizeBytes: number | undefined;
   readonly precondition: Precondition;
   /** Under which a part of it is kept. */
   readonly partKey: string;
@@ -36,6 +36,8 @@ export async function fetchFile(transfer: Transfer, job: FetchJob): Promise<Fetc
   const resume = held ? { resumeBytes: BigInt(held.sizeBytes), resumeDigest: held.digest } : {};
   await using parts = openParts(transfer.files.read({ workspace, path, ...resume }, transfer.call));
   const { entry, source, resumedBytes } = await parts.header();
+  const sizeBytes = job.sizeBytes ?? Number(entry?.sizeBytes ?? 0n);
+  if (job.sizeBytes === undefined) transfer.onTotal(sizeBytes);
   const resumes = held !== undefined && resumedBytes === BigInt(held.sizeBytes);
   if (!resumes && resumedBytes !== 0n)
     throw new Fault("INTEGRITY_FAILURE", "the file goes on where nothing is");
@@ -43,7 +45,7 @@ export async function fetchFile(transfer: Transfer, job: FetchJob): Promise<Fetc
   await using stage = await place.root.stageWrite(place.path, {
     ...(entry ? { mode: entry.mode & 0o777, mtimeNs: entry.modifiedNs } : {}),
     precondition,
-    ...(job.sizeBytes < resumableFromBytes ? {} : { part: resumes ? { key, resume: held } : { key } }),
+    ...(sizeBytes < resumableFromBytes ? {} : { part: resumes ? { key, resume: held } : { key } }),
   });
   if (stage.sizeBytes !== Number(resumedBytes)) throw partChanged(place);
   const receipt = await receive(transfer, { parts, stage, precondition });
@@ -52,7 +54,7 @@ export async function fetchFile(transfer: Transfer, job: FetchJob): Promise<Fetc
 
 async function findHeld(transfer: Transfer, job: FetchJob): Promise<FoundPart | undefined> {
   const { place, partKey: key, sizeBytes } = job;
-  if (sizeBytes < resumableFromBytes) return undefined;
+  if (sizeBytes !== undefined && sizeBytes < resumableFromBytes) return undefined;
   return await place.root.findPart(place.path, { key, signal: transfer.signal });
 }
 

@@ -14,6 +14,7 @@ import { parseCondition, requireTreeCondition, type Condition } from "./conditio
 import { fetchFile } from "./fetch-file.ts";
 import { getArchive } from "./get-archive.ts";
 import { openFileTarget, openTreeTarget, type LocalPlace, type LocalTarget } from "./local-place.ts";
+import { lookUnasked } from "./look-unasked.ts";
 import { partKeyOf } from "./part-key.ts";
 import { openParts } from "./read-parts.ts";
 import { parseRemote, type Remote } from "./remote.ts";
@@ -42,11 +43,7 @@ export const getCommand: CommandModule = {
     const local = input.maybeArgument("local") ?? ".";
     const condition = parseCondition(input.text("if-match"));
     return runTransfer(runtime, remote.name, async (transfer) => {
-      const { entry } = await transfer.files.stat(
-        { workspace: remote.workspace, path: remote.path },
-        transfer.call,
-      );
-      if (!entry) throw new Fault("INTERNAL", "the answer holds no entry");
+      const entry = await lookUnasked(transfer, remote);
       const job: GetJob = {
         runtime,
         transfer,
@@ -56,6 +53,7 @@ export const getCommand: CommandModule = {
         entry,
         strict: input.flag("strict"),
       };
+      if (!entry) return await getUnseen(job);
       if (entry.kind === EntryKind.FOLDER) return await getTree(job);
       transfer.onTotal(Number(entry.sizeBytes));
       return await getFile(job);
@@ -69,12 +67,22 @@ interface GetJob {
   readonly remote: Remote;
   readonly local: string;
   readonly condition: Condition;
-  /** What stands at the remote path. */
-  readonly entry: Entry;
+  /** What stands at the remote path, where nobody had to be asked about that. */
+  readonly entry: Entry | undefined;
   readonly strict: boolean;
 }
 
 type GetResult = TransferCounts & { readonly from: string; readonly to: string };
+
+/** What only a person may let be looked at: a folder says so before anybody is asked for it as a file. */
+async function getUnseen(job: GetJob): Promise<GetResult> {
+  try {
+    return await getFile(job);
+  } catch (error) {
+    if (!isFault(error, "NOT_A_FILE")) throw error;
+    return await getTree(job);
+  }
+}
 
 /** One file: staged beside its target, verified, renamed. */
 async function getFile(job: GetJob): Promise<GetResult> {
@@ -90,7 +98,7 @@ async function getFile(job: GetJob): Promise<GetResult> {
       workspace,
       path,
       place,
-      sizeBytes: Number(job.entry.sizeBytes),
+      sizeBytes: job.entry && Number(job.entry.sizeBytes),
       precondition,
       partKey,
     }),
@@ -132,7 +140,7 @@ async function decideTarget(job: GetJob, place: LocalTarget): Promise<Decided> {
   }
   if (!standing) return { kind: "write", precondition: { kind: "absent" } };
   if (condition.kind === "absent") throw taken(place);
-  if (standing.sizeBytes === Number(job.entry.sizeBytes)) {
+  if (!job.entry || standing.sizeBytes === Number(job.entry.sizeBytes)) {
     const source = await findEqual(job, standing.digest);
     const result = {
       ...fileCounts(standing.sizeBytes, standing.digest),
@@ -292,7 +300,7 @@ async function fillWhole(job: GetTreeJob, place: LocalPlace, isUnseen: boolean):
     root: place.root,
     path: place.path,
     precondition,
-    top: { mode: entry.mode, mtimeNs: entry.modifiedNs },
+    ...(entry ? { top: { mode: entry.mode, mtimeNs: entry.modifiedNs } } : {}),
     strict,
     isUnseen,
     signal: transfer.signal,

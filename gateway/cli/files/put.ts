@@ -5,6 +5,7 @@ import { confirm } from "../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
 import { parseCondition } from "./condition.ts";
 import { localName, openSource } from "./local-place.ts";
+import { lookUnasked } from "./look-unasked.ts";
 import { hereOf, partKeyOf } from "./part-key.ts";
 import { putTree, type PutJob, type PutResult } from "./put-tree.ts";
 import { parseRemote, remoteChild, type Remote } from "./remote.ts";
@@ -44,31 +45,43 @@ export const putCommand: CommandModule = {
 };
 
 async function putFile(job: PutJob): Promise<PutResult> {
-  const remote = await chooseTarget(job);
-  const named = { ...job, remote };
+  const { remote, otherwise } = await chooseTarget(job);
+  try {
+    return await sendOrReplace({ ...job, remote });
+  } catch (error) {
+    if (!otherwise || !isFault(error, "NOT_A_FILE")) throw error;
+    return await sendOrReplace({ ...job, remote: otherwise });
+  }
+}
+
+async function sendOrReplace(named: PutJob): Promise<PutResult> {
   try {
     return await sendFile(named);
   } catch (error) {
     // What changed since it was read is refused; only what was never read is a person's to decide.
     if (!isFault(error, "CONFLICT") || error.details["reason"] !== "never_read") throw error;
-    if (!(await confirm(job.runtime, `${error.message}; replace it?`))) throw error;
+    if (!(await confirm(named.runtime, `${error.message}; replace it?`))) throw error;
     return await sendFile({ ...named, condition: { kind: "any" } });
   }
 }
 
+interface ChosenTarget {
+  readonly remote: Remote;
+  /** Where it goes should a folder stand there, which only the write will say. */
+  readonly otherwise?: Remote;
+}
+
 /** A folder on the node takes the file under its own name. */
-async function chooseTarget({ transfer, source, remote }: PutJob): Promise<Remote> {
+async function chooseTarget({ transfer, source, remote }: PutJob): Promise<ChosenTarget> {
   const inside = remoteChild(remote, localName(source.shown));
-  if (remote.isFolder || remote.path === "") return inside;
+  if (remote.isFolder || remote.path === "") return { remote: inside };
   try {
-    const { entry } = await transfer.files.stat(
-      { workspace: remote.workspace, path: remote.path },
-      transfer.call,
-    );
-    return entry?.kind === EntryKind.FOLDER ? inside : remote;
+    const entry = await lookUnasked(transfer, remote);
+    if (!entry) return { remote, otherwise: inside };
+    return { remote: entry.kind === EntryKind.FOLDER ? inside : remote };
   } catch (error) {
     // Not there, or not to be looked at: the write says what it makes of it.
-    if (isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED")) return remote;
+    if (isFault(error, "NOT_FOUND") || isFault(error, "POLICY_DENIED")) return { remote };
     throw error;
   }
 }

@@ -147,7 +147,7 @@ proves(
     let looks = 0;
     for (; !replacing.isOver; looks += 1) {
       const { entry } = await temp.files.stat(
-        { ...statRequest, path: ["a", "b", "c"][looks % 3] ?? "" },
+        { ...statRequest, askNobody: false, path: ["a", "b", "c"][looks % 3] ?? "" },
         callContext(),
       );
       expect(entry?.path).toBeDefined();

@@ -1,5 +1,6 @@
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
 import { gatewayDefaults } from "../../../gateway/config/gateway-settings.ts";
 import { Admin, type Approval } from "../../../shared/gen/fairlead/v1/admin_pb.ts";
@@ -7,6 +8,7 @@ import { openGrpcClient, type GrpcClient } from "../../../shared/rpc/grpc-client
 import type { Client } from "../../../shared/rpc/service.ts";
 import { proves } from "../../support/proves.ts";
 import type { CliResult } from "../../support/run-cli.ts";
+import { makeTempFolder } from "../../support/temp-folder.ts";
 import { errorOf, startFilesPair, type FilesPair } from "./pair.ts";
 
 let pair: FilesPair;
@@ -150,6 +152,34 @@ describe("what policy asks about", () => {
       }
     },
   );
+});
+
+test("a command that looks first is one operation, and asks one question", { timeout: 60_000 }, async () => {
+  await using here = await makeTempFolder();
+  const before = new Set((await admin.listApprovals({ all: true })).approvals.map(({ id }) => id));
+  const asked = async (): Promise<readonly unknown[]> => {
+    const { approvals } = await admin.listApprovals({ all: true });
+    return approvals
+      .filter(({ id }) => !before.has(id))
+      .map(({ detail }) => JSON.parse(detail) as { operation: string; path: string })
+      .map(({ operation, path }) => `${operation} ${path}`);
+  };
+  await pair.workspace.write({ "tree/one": "1", "tree/deep/two": "22" });
+  const tree = await answered(pair.files(["get", "devbox:/app/tree", here.join("got"), "--json"]), true);
+  expect(tree.result).toMatchObject({ exitCode: 0, json: { files: 2, folders: 1 } });
+  const file = await answered(pair.files(["get", "devbox:/app/tree/one", here.join("one")]), true);
+  expect(file.result.exitCode).toBe(0);
+  expect(await readFile(here.join("one"), "utf8")).toBe("1");
+  // A folder takes the file under its own name; once it is granted, nothing is asked any more.
+  await writeFile(here.join("new"), "new");
+  const put = ["put", here.join("new"), "devbox:/app/tree", "--if-match", "any"];
+  const putting = pair.files(put);
+  await admin.decideApproval({ id: (await waiting()).id, allow: true, always: true });
+  expect((await putting).exitCode).toBe(0);
+  expect((await pair.files([...put, "--no-wait"])).exitCode).toBe(0);
+  expect(await pair.workspace.text("tree/new")).toBe("new");
+  expect(await asked()).toEqual(["read_tree tree", "read tree/one", "write tree/new"]);
+  for (const { id } of (await admin.listGrants({})).grants) await admin.revokeGrant({ id });
 });
 
 interface ShownGrant {
