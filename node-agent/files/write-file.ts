@@ -44,7 +44,6 @@ export async function writeFile(
     const path = parseRequestPath(header.path);
     const precondition = toPrecondition(header.precondition, header.ifMatch, header.orAbsent);
     const announcedBytes = toCount(header.sizeBytes, "sizeBytes");
-    requireSize(workspace, path, announcedBytes);
     const part = toStagePart(header);
     await using staged = await workspace.root.pinned(toPins([path, header.pin])).stageWrite(path, {
       precondition,
@@ -115,14 +114,6 @@ function requireResumed(staged: StagedFile, part: StagePart | undefined, path: s
   throw new Fault("CONFLICT", `what was kept of ${path} is not there any more`, {
     details: { path, reason: "part_changed", publication: "unattempted" },
     hint: "send all of it",
-  });
-}
-
-function requireSize(workspace: Workspace, path: string, actual: number): void {
-  const limit = workspace.settings.maxFileBytes;
-  if (limit === undefined || actual <= limit) return;
-  throw new Fault("TOO_LARGE", `${path} would have ${actual} bytes; at most ${limit} are allowed`, {
-    details: { path, limit, actual },
   });
 }
 

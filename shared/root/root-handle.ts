@@ -157,7 +157,7 @@ export interface StageOptions extends OperationOptions {
   readonly createParents?: boolean;
   /** More bytes are `TOO_LARGE`. */
   readonly maxBytes?: number;
-  /** Bytes that will come: `DISK_FULL` at once when they have no room. */
+  /** Bytes that will come: `TOO_LARGE` or `DISK_FULL` at once when they may not, or have no room. */
   readonly announcedBytes?: number;
   /** Names the part of it that may be kept. */
   readonly part?: StagePart;

@@ -32,7 +32,8 @@ export async function openIncoming(
 ): Promise<IncomingFile> {
   const { precondition } = options;
   try {
-    return toIncoming(await root.stageWrite(path, { ...options, createParents: false }), precondition);
+    const announced = { ...options, announcedBytes: Number(sizeBytes), createParents: false };
+    return toIncoming(await root.stageWrite(path, announced), precondition);
   } catch (error) {
     if (!keepsEqual || !isFault(error, "ALREADY_EXISTS")) throw error;
   }

@@ -12,7 +12,7 @@ import {
   type TreeEntry,
 } from "../gen/fairlead/v1/files_pb.ts";
 import { relativePath, type WorkspacePath } from "../names/workspace-path.ts";
-import { notAFile } from "../root/refusals.ts";
+import { fileTooLarge, notAFile } from "../root/refusals.ts";
 import type {
   Entry,
   HideRule,
@@ -148,13 +148,7 @@ class Packer {
   #tooLarge(entry: Entry): Fault | undefined {
     const limit = this.#options.maxFileBytes;
     if (limit === undefined || entry.sizeBytes <= limit) return undefined;
-    return new Fault(
-      "TOO_LARGE",
-      `${entry.path} has ${entry.sizeBytes} bytes; at most ${limit} are allowed`,
-      {
-        details: { path: entry.path, limit, actual: entry.sizeBytes },
-      },
-    );
+    return fileTooLarge(entry.path, limit, entry.sizeBytes);
   }
 
   #add(entry: WireEntry, content: Uint8Array | undefined): void {

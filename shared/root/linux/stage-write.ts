@@ -70,6 +70,9 @@ export async function startStage(
 
 function openStage(context: RootContext, path: WorkspacePath, options: StageOptions): Stage {
   if (path === "") throw rootRefused("written");
+  const { announcedBytes, maxBytes } = options;
+  if (announcedBytes !== undefined && maxBytes !== undefined && announcedBytes > maxBytes)
+    throw fileTooLarge(path, maxBytes, announcedBytes);
   const parent = prepareParent(context, path, {
     createParents: options.createParents ?? true,
     check: options.check,
@@ -78,7 +81,7 @@ function openStage(context: RootContext, path: WorkspacePath, options: StageOpti
     announce(context, "write", path);
     const target = { folder: parent.folder, name: baseName(parent.canonicalPath), path };
     requirePossible(options.precondition, inspectTarget(context, target), path);
-    requireSpace(target, options.announcedBytes);
+    requireSpace(target, announcedBytes);
     const staged = new Stage({ context, target, parent, options });
     context.stages.add(staged);
     return staged;
