@@ -120,6 +120,8 @@ class Filter implements TreeFilter {
     const open = this.#open;
     if (!open) throw malformed("a file ends that did not begin");
     this.#open = undefined;
+    // The sender gave it up, and says why among the problems.
+    if (trailer.digest === "") return open.isDenied ? emptied(part) : part;
     this.#count({ ...open.entry, sizeBytes: trailer.sizeBytes, digest: trailer.digest }, open.isDenied);
     return open.isDenied ? emptied(part) : part;
   }
