@@ -163,9 +163,9 @@ async function listBelow(
 const look = (target: Target): Promise<Seen> => lookAt(target, target.kind.endsWith("_tree"));
 
 async function lookAt(target: Target, countBelow: boolean): Promise<Seen> {
-  const { kind, verb, path } = target;
+  const { kind, verb, path, extent } = target;
   const operation = kind === "write_tree" ? FileOperation.WRITE_TREE : operations[verb];
-  const request = { path, operation, countBelow };
+  const request = { path, operation, countBelow, ...(extent ? { extent } : {}) };
   const answer = await target.handle.files.preflight(request, callOptions(target.context));
   return { target, canonicalPath: toSource(target, answer.source).canonicalPath, answer };
 }

@@ -1,6 +1,6 @@
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault, findFault, isFault, type JsonValue } from "../../shared/fault/fault.ts";
-import type { Source } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { Source, TreeExtent } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import { admit, judgeBefore, judgeBelow, type Admission, type AdmittedPin } from "./admission.ts";
@@ -36,6 +36,8 @@ export interface OperationRequest {
   readonly to?: string;
   /** What else the answer of a person covers. */
   readonly terms?: { readonly [name: string]: JsonValue };
+  /** Of a tree that is written: how large it is said to be. */
+  readonly extent?: TreeExtent | undefined;
   /** Whether its input comes as a stream, so that it cannot be done again under another approval. */
   readonly takesStream?: true;
   /** Whether it fails where a person would have to be asked. */
@@ -172,7 +174,7 @@ class Run implements AsyncDisposable {
   }
 
   async #open(): Promise<readonly Target[]> {
-    const { workspace, path, to, field, verb, kind } = this.#request;
+    const { workspace, path, to, field, verb, kind, extent } = this.#request;
     const named = [
       { path, field: field ?? "path" },
       ...(to === undefined ? [] : [{ path: to, field: "to" }]),
@@ -181,7 +183,7 @@ class Run implements AsyncDisposable {
     for (const one of named) places.push(await findPlace(this.#options, { workspace, ...one }));
     const [place] = places;
     if (place) this.#facts = { ...this.#facts, node: place.node };
-    const use = { verb, kind, context: this.#context };
+    const use = { verb, kind, extent, context: this.#context };
     return await Promise.all(places.map((one) => openTarget(this.#options, one, use)));
   }
 

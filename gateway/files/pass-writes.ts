@@ -145,14 +145,22 @@ export async function passWriteTree(
   const first = await input.first();
   if (!first.header) throw headerMissing();
   const { header } = first;
-  const { workspace, path, strict, precondition, keepEqual, mode } = header;
+  const { workspace, path, strict, precondition, keepEqual, mode, extent } = header;
   const terms = {
     strict,
     precondition: conditionWords[precondition] ?? "unknown",
     ...(keepEqual ? { keepEqual } : {}),
     ...(mode === 0 ? {} : { mode: mode.toString(8) }),
   };
-  const asked = { workspace, path, verb: "write", kind: "write_tree", terms, takesStream: true } as const;
+  const asked = {
+    workspace,
+    path,
+    verb: "write",
+    kind: "write_tree",
+    terms,
+    extent,
+    takesStream: true,
+  } as const;
   return await perform(options, { ...asked, context }, async (operation) => {
     const { target, pin } = operation;
     const denied: EntryProblem[] = [];

@@ -1,5 +1,5 @@
 import { Fault, isFault } from "../../shared/fault/fault.ts";
-import type { Source } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { Source, TreeExtent } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { parseRemotePath } from "../../shared/names/remote-path.ts";
 import { parseWorkspacePath, toPathPlatform, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { CallContext, CallOptions } from "../../shared/rpc/service.ts";
@@ -55,6 +55,8 @@ export interface Target {
   readonly verb: FileVerb;
   readonly kind: FileKind;
   readonly context: CallContext;
+  /** Of a tree that would be written: how large it is said to be. */
+  readonly extent: TreeExtent | undefined;
   /** What policy says of a path that the node reported, or of the requested one. */
   ask(path: string, stage: FileQuestion["stage"], otherVerb?: "read"): Judged | Promise<Judged>;
   /** From now on what policy would ask about is allowed: a person or a grant allowed the whole of it. */
@@ -91,7 +93,10 @@ export async function findPlace(
 export async function openTarget(
   options: Pick<TargetOptions, "registry" | "decide">,
   place: Place,
-  use: Pick<TargetRequest, "verb" | "kind"> & { readonly context: CallContext },
+  use: Pick<TargetRequest, "verb" | "kind"> & {
+    readonly context: CallContext;
+    readonly extent?: TreeExtent | undefined;
+  },
 ): Promise<Target> {
   const { node, workspace, path: requestedPath } = place;
   const platform = toPathPlatform(node.platform);
@@ -125,6 +130,7 @@ export async function openTarget(
     verb,
     kind,
     context,
+    extent: use.extent,
     ask,
     denial,
     isHidden: async (at) => {
@@ -157,6 +163,8 @@ function parseReported(path: string, platform: "posix" | "windows"): WorkspacePa
   try {
     return parseWorkspacePath(path, { platform });
   } catch (error) {
+    // A tree may be asked for whose paths become too long only below its root.
+    if (isFault(error, "LIMIT_REACHED")) throw error;
     throw new Fault("PATH_INVALID", "the node reported a path that is none", { cause: error });
   }
 }

@@ -1,7 +1,7 @@
 import { parseDigest } from "../../shared/content/digest.ts";
 import { EntryKind, FileOperation, type Files, type Pin } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
-import { kindWord } from "../../shared/tree/tree-rules.ts";
+import { kindWord, requireExtent } from "../../shared/tree/tree-rules.ts";
 import type { Exports, ExportState } from "../workspace/exports.ts";
 import type { Manifests } from "../workspace/manifests.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
@@ -65,6 +65,8 @@ function readMethods(
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
       const path = parseRequestPath(request.path);
       const operation = toOperation(request.operation);
+      const { treeEntries: maxEntries, treeDepth: maxDepth } = workspace.limits;
+      requireExtent(request.extent, path, { maxEntries, maxDepth });
       const { entry, canonicalPath, found, below } = await workspace.root.preflight(path, {
         operation,
         isTree: request.countBelow || request.operation === FileOperation.WRITE_TREE,

@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { digestOf, parseDigest } from "../../shared/content/digest.ts";
-import { Fault } from "../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 import {
   EntryKind,
   EntrySchema,
@@ -11,6 +11,8 @@ import {
   ManifestTrailerSchema,
   SourceSchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { appendPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { requireDepth, requirePathBytes } from "../../shared/tree/tree-rules.ts";
 import type { KnownFile, KnownLink } from "../workspace/known-tree.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import type { ShownFolder } from "../workspace/watch-log.ts";
@@ -40,6 +42,7 @@ export async function* readManifest(
   const known = knownDigest === "" ? "" : parseDigest(knownDigest, "knownDigest");
   const found = await manifest.read({ path, known, isShallow, signal });
   const { canonicalPath, digest } = found;
+  for (const item of found.items) requireTransferable(workspace, canonicalPath, item);
   const first = create(FilesManifestResponseSchema, { digest, unchanged: digest === known });
   const source = { workspace: workspace.settings.name, requestedPath: path, canonicalPath };
   first.source = create(SourceSchema, toWireSource(source));
@@ -65,6 +68,13 @@ export async function* readManifest(
   }
   message.trailer = create(ManifestTrailerSchema, tally.counts);
   yield message;
+}
+
+/** The same limits as where the tree itself is read. */
+function requireTransferable({ limits }: Workspace, top: WorkspacePath, { path, state }: ManifestItem): void {
+  if (isFault(state, "LIMIT_REACHED")) throw state;
+  requireDepth(path, { maxDepth: limits.treeDepth });
+  requirePathBytes(appendPath(top, path));
 }
 
 interface Tally {

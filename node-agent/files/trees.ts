@@ -16,6 +16,7 @@ import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
 import { packTree } from "../../shared/tree/pack-tree.ts";
 import { storeTree } from "../../shared/tree/store-tree.ts";
 import type { TreePart } from "../../shared/tree/tree-part.ts";
+import { requireExtent } from "../../shared/tree/tree-rules.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { parseRequestPath, toPins, toWireProblem, toWireSource } from "./wire.ts";
 import { toPrecondition } from "./write-file.ts";
@@ -146,15 +147,16 @@ export async function writeTree(
   const { settings } = workspace;
   const root = workspace.root.pinned(toPins([path, header.pin]));
   const { maxFileBytes } = settings;
-  const { treeEntries, treeDepth } = workspace.limits;
+  const { treeEntries: maxEntries, treeDepth: maxDepth } = workspace.limits;
+  requireExtent(header.extent, path, { maxEntries, maxDepth });
   const { stored, problems, unchangedCount } = await storeTree(parts, {
     root,
     path,
     precondition: precondition === "absent" && header.keepEqual ? "absent_or_equal" : precondition,
     top: { mode: header.mode === 0 ? 0o755 : header.mode, mtimeNs: header.modifiedNs },
     strict: header.strict,
-    maxEntries: treeEntries,
-    maxDepth: treeDepth,
+    maxEntries,
+    maxDepth,
     signal,
     ...(maxFileBytes === undefined ? {} : { maxFileBytes }),
   });

@@ -1,7 +1,13 @@
-import { Fault, isFault } from "../../shared/fault/fault.ts";
-import { appendPath, pathNames, rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { type Fault, isFault } from "../../shared/fault/fault.ts";
+import { appendPath, maxPathBytes, rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { createPause } from "../../shared/root/linux/pause.ts";
-import { hardlinkRefused, pathEscapes, unsupportedType } from "../../shared/root/refusals.ts";
+import {
+  hardlinkRefused,
+  pathEscapes,
+  tooManyEntries,
+  treePathTooLong,
+  unsupportedType,
+} from "../../shared/root/refusals.ts";
 import type { Entry, Listing, Problem } from "../../shared/root/root-handle.ts";
 import {
   createFolder,
@@ -49,11 +55,12 @@ export async function scanTree(top: KnownFolder, path: WorkspacePath, options: S
     await options.onFolder?.(folder, at);
     await scanFolder(folder, at, options);
     count += folder.entries.size;
-    if (count > limits.treeEntries) throw tooMany(limits.treeEntries, count);
+    if (count > limits.treeEntries) throw tooManyEntries(limits.treeEntries, count);
     for (const [name, known] of folder.entries) {
       if (known.kind !== "folder" || known.fault) continue;
       const below = appendPath(at, name as WorkspacePath);
-      if (pathNames(below).length > limits.treeDepth) known.fault = tooDeep(below, limits.treeDepth);
+      const bytes = Buffer.byteLength(below);
+      if (bytes > maxPathBytes) known.fault = treePathTooLong(maxPathBytes, bytes);
       else waiting.push([known, below]);
     }
     if (pause.isDue()) await pause.take();
@@ -254,18 +261,4 @@ function isOther(before: Known, now: Known): boolean {
   if (before.kind !== "file" || now.kind !== "file") return true;
   if (before.digest !== undefined && now.digest === undefined) return true;
   return !isSameStamp(before, now) || before.mode !== now.mode;
-}
-
-function tooMany(limit: number, actual: number): Fault {
-  return new Fault("LIMIT_REACHED", `the tree has more than ${limit} entries`, {
-    details: { limit, actual },
-    hint: "begin further down, or raise limits.treeEntries on the node",
-  });
-}
-
-function tooDeep(path: WorkspacePath, limit: number): Fault {
-  return new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep at ${path}`, {
-    details: { path, limit, actual: limit + 1 },
-    hint: "begin further down, or raise limits.treeDepth on the node",
-  });
 }

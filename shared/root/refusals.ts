@@ -113,6 +113,31 @@ export function fileTooLarge(path: string, limit: number, actual: number): Fault
   });
 }
 
+/** A tree of more entries than the limit. */
+export function tooManyEntries(limit: number, actual: number): Fault {
+  return new Fault("LIMIT_REACHED", `the tree has more than ${limit} entries`, {
+    details: { limit, actual },
+    hint: "begin further down, or raise limits.treeEntries on the node",
+  });
+}
+
+/** An entry of a tree, or none that is named, that lies deeper than the limit. */
+export function treeTooDeep(limit: number, actual: number, path?: string): Fault {
+  const where = path === undefined ? "" : ` at ${path}`;
+  return new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep${where}`, {
+    details: { ...(path === undefined ? {} : { path }), limit, actual },
+    hint: "begin further down, or raise limits.treeDepth on the node",
+  });
+}
+
+/** A path of a tree that is longer, in bytes, than any path may be. */
+export function treePathTooLong(limit: number, actual: number): Fault {
+  return new Fault("LIMIT_REACHED", `a path of the tree has ${actual} bytes; at most ${limit} are allowed`, {
+    details: { limit, actual },
+    hint: "begin further down, or give its folders shorter names",
+  });
+}
+
 /** A file system error about `path`, with the descriptor paths of the walk left out. */
 export function rootFault(error: unknown, path: string): unknown {
   return faultFromErrno(error, shown(path));

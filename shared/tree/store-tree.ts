@@ -23,6 +23,7 @@ import {
   ownersMode,
   requireDepth,
   requireEntries,
+  requirePathBytes,
 } from "./tree-rules.ts";
 import { assertTrailer, createTreeTally } from "./tree-tally.ts";
 
@@ -155,7 +156,7 @@ class Storer implements AsyncDisposable {
 
   #count(): void {
     this.#entryCount += 1;
-    requireEntries(this.#entryCount, this.#options.maxEntries);
+    requireEntries(this.#entryCount, this.#options);
   }
 
   async #store(pending: Pending, item: TreeEntry, content: Uint8Array): Promise<void> {
@@ -201,8 +202,9 @@ class Storer implements AsyncDisposable {
     if (relative === "") {
       throw new Fault("PATH_INVALID", "an entry of the tree has no name", { details: { field: "path" } });
     }
-    requireDepth(relative, this.#options.maxDepth);
+    requireDepth(relative, this.#options);
     const path = appendPath(this.#options.path, relative);
+    requirePathBytes(path);
     const refused = this.#options.mayWrite?.(path, kindWord(entry.kind));
     if (refused) throw refused;
     return path;

@@ -1,7 +1,8 @@
 import { isDigest, type Digest } from "../content/digest.ts";
 import { Fault, isFault } from "../fault/fault.ts";
-import { EntryKind } from "../gen/fairlead/v1/files_pb.ts";
-import { pathNames, type WorkspacePath } from "../names/workspace-path.ts";
+import { EntryKind, type TreeExtent } from "../gen/fairlead/v1/files_pb.ts";
+import { maxPathBytes, pathNames, type WorkspacePath } from "../names/workspace-path.ts";
+import { tooManyEntries, treePathTooLong, treeTooDeep } from "../root/refusals.ts";
 
 /** The digest of a file's trailer, which must have one. */
 export function requireDigest(text: string): Digest {
@@ -33,21 +34,42 @@ export function ownersMode(mode: number): number {
   return (mode & 0o777) | 0o700;
 }
 
-/** Fails with `LIMIT_REACHED` for a tree of more entries than its limit, 1,000,000 by default. */
-export function requireEntries(count: number, limit = 1_000_000): void {
-  if (count <= limit) return;
-  throw new Fault("LIMIT_REACHED", `the tree has more than ${limit} entries`, {
-    details: { limit, actual: count },
-  });
+/** What a tree may have at the most. */
+export interface TreeBounds {
+  /** 1,000,000 by default. */
+  readonly maxEntries?: number | undefined;
+  /** 64 by default. */
+  readonly maxDepth?: number | undefined;
 }
 
-/** Fails with `LIMIT_REACHED` for an entry of a tree that lies deeper than the limit, 64 folders by default. */
-export function requireDepth(path: WorkspacePath, limit = 64): void {
+/** Fails with `LIMIT_REACHED` for a tree of more entries than its limit. */
+export function requireEntries(count: number, { maxEntries = 1_000_000 }: TreeBounds): void {
+  if (count > maxEntries) throw tooManyEntries(maxEntries, count);
+}
+
+/** Fails with `LIMIT_REACHED` for an entry that lies deeper in its tree than the limit: its path has more names. */
+export function requireDepth(path: WorkspacePath, { maxDepth = 64 }: TreeBounds): void {
   const depth = pathNames(path).length;
-  if (depth <= limit + 1) return;
-  throw new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep`, {
-    details: { limit, actual: depth },
-  });
+  if (depth > maxDepth) throw treeTooDeep(maxDepth, depth, path);
+}
+
+/** Fails with `LIMIT_REACHED` for a path longer than any may be. */
+export function requirePathBytes(path: string): void {
+  const bytes = Buffer.byteLength(path);
+  if (bytes > maxPathBytes) throw treePathTooLong(maxPathBytes, bytes);
+}
+
+/**
+ * Fails with `LIMIT_REACHED` for a tree that is beyond the limits by what is said of it, where it would stand at `path`:
+ * as storing it would fail, before anything of it is sent.
+ */
+export function requireExtent(extent: TreeExtent | undefined, path: WorkspacePath, bounds: TreeBounds): void {
+  if (!extent) return;
+  const { maxDepth = 64 } = bounds;
+  requireEntries(Number(extent.entries), bounds);
+  if (extent.depth > maxDepth) throw treeTooDeep(maxDepth, extent.depth);
+  const bytes = Number(extent.pathBytes) + (path === "" ? 0 : Buffer.byteLength(path) + 1);
+  if (bytes > maxPathBytes) throw treePathTooLong(maxPathBytes, bytes);
 }
 
 /** Whether a tree ended since the line it came on was lost: its sender may come back. */

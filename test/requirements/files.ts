@@ -308,4 +308,12 @@ export const files = [
     id: "files.write-reply-lost",
     says: "When the link breaks after a conditional write took effect and before its reply, the caller gets the stored success after the reconnect, the write was applied once and no `CONFLICT` is reported; if the node cannot say, the answer is `OUTCOME_UNKNOWN` with `details.callId`.",
   },
+  {
+    id: "files.max-file-bytes",
+    says: "A file of exactly the node's `maxFileBytes` passes through `get`, `put`, `sync` and the tools, and one byte more gives `TOO_LARGE` with `details.limit` and `details.actual` before its first byte. A file that grows past the limit while it is read ends with `TOO_LARGE` and no byte past the limit sent.",
+  },
+  {
+    id: "files.tree-limits",
+    says: "A tree over 1,000,000 entries, a depth of 64 or a path of 4,096 bytes (or the node's own lower limits) is refused with `LIMIT_REACHED`, `details.limit` and `details.actual`, by the same check before an approval is asked and again during transfer, so that no approval is asked for a transfer that cannot run.",
+  },
 ] as const;

@@ -14,6 +14,7 @@ import { packTree } from "../../../shared/tree/pack-tree.ts";
 import { maxNamedProblems, type TreeProblem } from "../../../shared/tree/tree-part.ts";
 import { requireTreeCondition, toWireCondition, type Condition } from "./condition.ts";
 import { localName, type LocalPlace } from "./local-place.ts";
+import { measureTree } from "./measure-tree.ts";
 import { remoteChild, type Remote } from "./remote.ts";
 import { storeRest } from "./resume-tree.ts";
 import type { Transfer, TransferCounts } from "./transfer.ts";
@@ -40,7 +41,8 @@ export async function putTree(job: PutJob): Promise<PutResult> {
   const top = await source.root.stat(source.path);
   const remote = job.remote.isFolder ? remoteChild(job.remote, localName(source.shown)) : job.remote;
   const problems = new Problems();
-  const tree: TreeJob = { ...job, remote, top, problems };
+  const extent = await measureTree(source, job.transfer.signal);
+  const tree: TreeJob = { ...job, remote, top, extent, problems };
   let isCut = false;
   const attempt = async (): Promise<PutResult> => {
     if (isCut) return await sendRest(tree);
@@ -95,6 +97,8 @@ async function sendWhole(tree: TreeJob): Promise<PutResult> {
 interface TreeJob extends PutJob {
   /** The folder itself. */
   readonly top: Entry;
+  /** How large it is, whatever share of it a stream carries. */
+  readonly extent: Awaited<ReturnType<typeof measureTree>>;
   readonly problems: Problems;
 }
 
@@ -144,7 +148,7 @@ function sendShare(job: TreeJob, share: Share): Promise<FilesWriteTreeResponse> 
 }
 
 async function* treeMessages(
-  { transfer, source, remote, top, condition, strict, problems }: TreeJob,
+  { transfer, source, remote, top, extent, condition, strict, problems }: TreeJob,
   { hide, hasTimes }: Share,
 ): AsyncGenerator<MessageInitShape<typeof FilesWriteTreeRequestSchema>, void> {
   const { workspace, path } = remote;
@@ -156,6 +160,7 @@ async function* treeMessages(
     strict,
     mode: top.mode & 0o777,
     modifiedNs: hasTimes ? top.mtimeNs : 0n,
+    extent,
   };
   yield { header };
   const parts = packTree({

@@ -1,7 +1,7 @@
 import { Fault } from "../../fault/fault.ts";
 import { compareByUtf8, sortByUtf8 } from "../../names/byte-order.ts";
 import { appendPath, maxPathBytes, type WorkspacePath } from "../../names/workspace-path.ts";
-import { rootFault } from "../refusals.ts";
+import { rootFault, treePathTooLong } from "../refusals.ts";
 import type {
   Entry,
   HideRule,
@@ -154,12 +154,5 @@ export function notUtf8(parent: WorkspacePath, named: NamedEntry): Problem {
 /** A path below a folder that became longer than any path may be. */
 export function pathTooLong(path: string): Fault | undefined {
   const actual = Buffer.byteLength(path);
-  if (actual <= maxPathBytes) return undefined;
-  return new Fault(
-    "LIMIT_REACHED",
-    `a path of the tree has ${actual} bytes; at most ${maxPathBytes} are allowed`,
-    {
-      details: { limit: maxPathBytes, actual },
-    },
-  );
+  return actual <= maxPathBytes ? undefined : treePathTooLong(maxPathBytes, actual);
 }

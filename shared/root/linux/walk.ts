@@ -1,9 +1,16 @@
 import { closeSync, fstatSync } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
-import { Fault } from "../../fault/fault.ts";
+import { Fault, isFault } from "../../fault/fault.ts";
 import { compareByUtf8, sortByUtf8 } from "../../names/byte-order.ts";
 import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
-import { hardlinkRefused, pathChanged, rootFault, unsupportedType } from "../refusals.ts";
+import {
+  hardlinkRefused,
+  pathChanged,
+  rootFault,
+  tooManyEntries,
+  treeTooDeep,
+  unsupportedType,
+} from "../refusals.ts";
 import type { Entry, WalkItem, WalkOptions } from "../root-handle.ts";
 import { announce, foundAt, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
 import {
@@ -134,34 +141,28 @@ class TreeWalk implements Disposable {
   #enter(level: Level, { name }: NamedEntry): void {
     if (typeof name !== "string") return;
     const path = appendPath(level.path, name as WorkspacePath);
-    const tooDeep = this.#judgeDepth(path);
-    if (tooDeep) {
-      // A tree that is taken along is refused whole; a listing shows the rest.
-      if (this.#options.asListed !== true) throw tooDeep;
-      return this.#fail(path, tooDeep);
-    }
     let folder: Descriptor | undefined;
     try {
       folder = openFolder(level.folder, name);
       this.#push(folder, path, appendPath(level.canonicalPath, name as WorkspacePath));
     } catch (error) {
       if (folder !== undefined) folder[Symbol.dispose]();
+      // A tree that is taken along is refused whole; a listing shows the rest.
+      if (isFault(error, "LIMIT_REACHED") && this.#options.asListed !== true) throw error;
       this.#fail(path, error);
     }
   }
 
-  #judgeDepth(path: WorkspacePath): Fault | undefined {
-    const limit = this.#options.maxDepth ?? 64;
-    if (this.#levels.length < limit) return undefined;
-    return new Fault("LIMIT_REACHED", `the tree is more than ${limit} folders deep at ${path}`, {
-      details: { path, limit, actual: this.#levels.length + 1 },
-      hint: "begin further down, or raise limits.treeDepth on the node",
-    });
-  }
-
   #push(folder: Descriptor, path: WorkspacePath, canonicalPath: WorkspacePath): void {
-    const steps = this.#plan(readNames(folder, path), path);
-    this.#levels.push({ folder, path, canonicalPath, steps, at: 0 });
+    const names = readNames(folder, path).filter(
+      ({ name, kind }) =>
+        this.#options.hide?.(appendPath(path, showName(name) as WorkspacePath), kind) !== true,
+    );
+    const limit = this.#options.maxDepth ?? 64;
+    // The deepest folder there may be is one without entries.
+    if (names.length > 0 && this.#levels.length >= limit)
+      throw treeTooDeep(limit, this.#levels.length + 1, path);
+    this.#levels.push({ folder, path, canonicalPath, steps: this.#plan(names, path), at: 0 });
   }
 
   #plan(names: readonly NamedEntry[], path: WorkspacePath): readonly Step[] {
@@ -169,7 +170,6 @@ class TreeWalk implements Disposable {
     for (const named of names) {
       const key = showName(named.name);
       const below = appendPath(path, key as WorkspacePath);
-      if (this.#options.hide?.(below, named.kind) === true) continue;
       if (this.#isWanted(below)) steps.push({ key, named, isEntering: false });
       if (named.kind === "folder" && this.#isWantedBelow(below))
         steps.push({ key: `${key}/`, named, isEntering: true });
@@ -216,10 +216,7 @@ class TreeWalk implements Disposable {
   #requireRoom(): void {
     this.#count += 1;
     const limit = this.#options.maxEntries ?? 1_000_000;
-    if (this.#count <= limit) return;
-    throw new Fault("LIMIT_REACHED", `the tree has more than ${limit} entries`, {
-      details: { limit, actual: this.#count },
-    });
+    if (this.#count > limit) throw tooManyEntries(limit, this.#count);
   }
 
   #look(level: Level, name: string, path: WorkspacePath): WalkItem | undefined {

@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { vi } from "vitest";
 import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
@@ -9,7 +9,7 @@ import { startFaultProxy, type FaultProxy } from "../../support/fault-proxy.ts";
 import type { CliOptions, CliResult } from "../../support/run-cli.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
 import { startNode, type TestNode } from "../../support/start-node.ts";
-import { makeTempFolder } from "../../support/temp-folder.ts";
+import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
 import { makeTempWorkspace, type TempWorkspace, type TreeOfFiles } from "../../support/temp-workspace.ts";
 
 /** What stands between the tests of files and the real programs. */
@@ -27,6 +27,8 @@ export interface FilesPairOptions {
   readonly config?: string;
   /** Options of Node for the agent. */
   readonly nodeArgs?: readonly string[];
+  /** The text of the node's configuration, which exports the folder `dir` as `app` by itself. */
+  readonly nodeConfig?: (dir: string) => string;
 }
 
 /** A gateway, a node that exports `app`, and a client of the gateway's files. */
@@ -58,10 +60,15 @@ export async function startFilesPair(options: FilesPairOptions = {}): Promise<Fi
   }
   const gateway = stack.use(await startGateway({ args }));
   proxy?.retarget(Number(gateway.link.split(":").at(-1)));
+  const home = options.nodeConfig
+    ? stack.use(await makeNodeHome(options.nodeConfig(workspace.path))).path
+    : undefined;
   const node = stack.use(
     await startNode({
       gateway,
-      workspaces: { app: options.readOnly === true ? workspace.path : `${workspace.path}:rw` },
+      ...(home === undefined
+        ? { workspaces: { app: options.readOnly === true ? workspace.path : `${workspace.path}:rw` } }
+        : { home }),
       profile: options.profile ?? "work",
       ...(options.uid === undefined ? {} : { uid: options.uid }),
       ...(options.nodeArgs ? { nodeArgs: options.nodeArgs } : {}),
@@ -80,6 +87,13 @@ export async function startFilesPair(options: FilesPairOptions = {}): Promise<Fi
     files: (words, more) => gateway.cli(["files", ...words], { timeoutMs: 120_000, ...more }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+async function makeNodeHome(config: string): Promise<TempFolder> {
+  const home = await makeTempFolder();
+  await mkdir(home.join("node"), { mode: 0o700 });
+  await writeFile(home.join("node", "config.yaml"), config);
+  return home;
 }
 
 /** Each policy that is taken is told in the log. */
