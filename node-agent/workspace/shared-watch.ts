@@ -88,6 +88,8 @@ export class SharedWatch implements AsyncDisposable {
     try {
       await this.#settle();
       let tick = asked ?? log.lastTick;
+      // Where the watch stood at the time of an old event says nothing now.
+      const oldTick = log.lastTick;
       const isLost = asked === undefined || log.after(asked) === "gap";
       if (isLost) yield { kind: "gap", cursor: log.cursorOf((tick = log.lastTick)) };
       const state = this.#watch?.state;
@@ -98,6 +100,7 @@ export class SharedWatch implements AsyncDisposable {
         await log.wait(tick, signal);
         const event = log.after(tick);
         tick = typeof event === "object" ? event.tick : log.lastTick;
+        if (typeof event === "object" && tick <= oldTick && isStanding(event)) continue;
         if (event !== undefined)
           yield { ...(event === "gap" ? { kind: "gap" } : event), cursor: log.cursorOf(tick) };
       }
@@ -141,4 +144,8 @@ export class SharedWatch implements AsyncDisposable {
     this.#listeners = 0;
     await this.#settle();
   }
+}
+
+function isStanding({ kind }: WatchEvent): boolean {
+  return kind === "available" || kind === "unavailable";
 }

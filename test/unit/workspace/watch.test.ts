@@ -1,6 +1,7 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import type { Delivery } from "../../../node-agent/workspace/shared-watch.ts";
 import { followWatch } from "./follow-watch.ts";
 import { exportOf, openTempExports } from "./temp-exports.ts";
 
@@ -33,6 +34,27 @@ test("each file that is made, changed, moved or removed is told of, in order", a
   expect(seen.take().toSorted()).toEqual(["removed g", "removed g/b", "removed g/e", "removed g/e/f"]);
   const ticks = seen.events.map(({ cursor }) => Number(cursor.split("-")[1]));
   expect(ticks.slice(1).every((tick, index) => tick > (ticks[index] ?? 0))).toBe(true);
+});
+
+test("who comes back is told where the watch stands now, and not where it stood", async () => {
+  await using temp = await openTempExports((dir) => mkdirSync(join(dir, "d")));
+  const watch = await temp.watch();
+  let cursor = "";
+  {
+    await using first = followWatch(watch);
+    await first.seen("available");
+    cursor = first.events[0]?.cursor.replace(/-\d+$/, "-0") ?? "";
+    writeFileSync(join(temp.dir, "d/file"), "");
+    await first.settle();
+  }
+  const kinds = (events: readonly Delivery[]): readonly string[] =>
+    events.map(({ kind }) => kind).filter((kind) => kind !== "settled");
+  await using again = followWatch(watch, cursor);
+  await again.seen("available");
+  expect(kinds(again.events)).toEqual(["created", "available"]);
+  await using beside = followWatch(watch, cursor);
+  await beside.seen("created");
+  expect(kinds(beside.events).slice(0, 2)).toEqual(["available", "created"]);
 });
 
 test("what a policy closes and opens is told of as such", async () => {
