@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { holdTarget } from "../../../gateway/cli/files/sync/hold-target.ts";
 import { digestOf } from "../../../shared/content/digest.ts";
 import type { FaultProxy } from "../../support/fault-proxy.ts";
 import { onTerminal } from "../../support/on-terminal.ts";
@@ -74,6 +75,23 @@ proves(
     expect(await treeOf(kit.local)).toEqual(remote);
   },
 );
+
+test("of two syncs to one target the second says that the first one runs", patience, async () => {
+  await using kit = await makeSyncKit(pair, "two");
+  const words = ["--push", "--json"];
+  await mkdir(kit.local);
+  const place = { dir: pair.gateway.home, key: "0".repeat(32) };
+  {
+    using _ = await holdTarget({ target: "devbox:/app/two", place });
+    const second = await kit.run(...words);
+    expect([second.exitCode, errorOf(second)]).toMatchObject([
+      6,
+      { code: "CONFLICT", message: "another sync of devbox:/app/two runs" },
+    ]);
+    expect((await kit.run("--push", "--dry-run")).exitCode).toBe(0);
+  }
+  expect((await kit.run(...words)).exitCode).toBe(0);
+});
 
 proves("files.content-reused", "equal files cross once, and a renamed one not at all", patience, async () => {
   for (const way of ["pull", "push"] as const) {

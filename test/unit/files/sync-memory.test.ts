@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { followAttempts } from "../../../gateway/cli/files/sync/earlier-changes.ts";
 import { createExclusion } from "../../../gateway/cli/files/sync/list-trees.ts";
 import { planSync } from "../../../gateway/cli/files/sync/plan-sync.ts";
 import { baseFor, type Found, nextBase } from "../../../gateway/cli/files/sync/remember.ts";
@@ -53,6 +54,20 @@ function find({ source, target, base = new Map(), unread = [], exclude = [] }: S
     plan: planSync({ source: remote, target: local, base, unread: missing, deletes: true }),
   };
 }
+
+test("what earlier attempts of one sync have made is told of with what the last one makes", () => {
+  const earlier = followAttempts();
+  const first = find({ source: { a: "1", b: "2", c: "3" }, target: { old: "0", gone: "0" } });
+  earlier.begin({ target: first.localTree.entries, plan: first.plan });
+  expect(earlier.made).toEqual([]);
+  // `a` had arrived and `gone` was removed when the link was lost; `c` is wanted no more.
+  const second = find({ source: { a: "1", b: "2" }, target: { old: "0", a: "1" } });
+  earlier.begin({ target: second.localTree.entries, plan: second.plan });
+  const told = [...earlier.made, ...second.plan.changes].map(
+    ({ action, entry }) => `${action} ${entry.path}`,
+  );
+  expect(told).toEqual(["create a", "remove gone", "create b", "remove old"]);
+});
 
 const nothingSent = { failed: [], sent: new Map<string, string>() };
 

@@ -7,6 +7,8 @@ import { partKeyOf } from "../part-key.ts";
 import { parseRemote, type Remote } from "../remote.ts";
 import { runTransfer, type Transfer, type TransferCounts, type TransferEnds } from "../transfer.ts";
 import { applyPlan, type Applied } from "./apply-plan.ts";
+import { type EarlierChanges, followAttempts } from "./earlier-changes.ts";
+import { holdTarget } from "./hold-target.ts";
 import {
   createExclusion,
   isLeftOut,
@@ -48,7 +50,7 @@ export const syncCommand: CommandModule = {
   run: (input, runtime) => {
     const remote = parseRemote(input.argument("path"));
     const local = input.argument("local");
-    const job: Omit<SyncJob, "transfer"> = {
+    const job: Omit<SyncJob, "transfer" | "place"> = {
       runtime,
       remote,
       local,
@@ -57,10 +59,9 @@ export const syncCommand: CommandModule = {
       deletes: input.flag("delete"),
       isDry: input.flag("dry-run"),
       acceptsRoot: input.flag("accept-root"),
+      earlier: followAttempts(),
     };
-    return runTransfer(runtime, remote.name, (transfer) =>
-      transfer.goOn(remote.workspace, () => sync({ ...job, transfer })),
-    );
+    return runTransfer(runtime, remote.name, (transfer) => syncAlone({ ...job, transfer }));
   },
 };
 
@@ -74,14 +75,22 @@ interface SyncJob {
   readonly deletes: boolean;
   readonly isDry: boolean;
   readonly acceptsRoot: boolean;
+  readonly earlier: EarlierChanges;
+  readonly place: StatePlace;
+}
+
+async function syncAlone(job: Omit<SyncJob, "place">): Promise<TransferCounts & TransferEnds> {
+  const { runtime, transfer, remote, isPush } = job;
+  const local = await resolveLocal(job.local);
+  const place: StatePlace = { dir: runtime.home.dir, key: partKeyOf(remote.shown, local) };
+  const target = isPush ? remote.shown : local;
+  // A dry run changes nothing.
+  using _ = job.isDry ? undefined : await holdTarget({ target, place });
+  return await transfer.goOn(remote.workspace, () => sync({ ...job, place }));
 }
 
 async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
-  const { runtime, transfer, remote, exclusion, isPush, isDry } = job;
-  const place: StatePlace = {
-    dir: runtime.home.dir,
-    key: partKeyOf(remote.shown, await resolveLocal(job.local)),
-  };
+  const { runtime, transfer, remote, exclusion, isPush, isDry, place } = job;
   const state = await readState(place);
   const remoteTree = await listRemote(transfer, remote, { state, exclusion });
   if (!isPush && remoteTree.identity === undefined) throw noSource(remote.shown);
@@ -104,6 +113,7 @@ async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
     accepts: job.acceptsRoot,
     ask: (text) => confirm(runtime, text),
   });
+  job.earlier.begin({ target: target.entries, plan });
   const coming = comingOf(plan);
   if (coming.size > 0) await writeState(place, { ...stateBefore(found), coming });
   const ends = { transfer, remote, root: folder.root, shown: job.local };
@@ -138,13 +148,20 @@ function resultOf(job: SyncJob, found: Found, applied: Applied): TransferCounts 
   const problems = [...remoteTree.problems, ...localTree.problems];
   const failed = [...problems, ...plan.clashes.map(toProblem), ...applied.failed];
   const [from, to] = job.isPush ? [job.local, job.remote.shown] : [job.remote.shown, job.local];
-  const filesReused = plan.sameFiles + applied.copiedFiles;
-  const bytesReused = plan.sameBytes + applied.copiedBytes;
-  const made = job.isDry ? [] : plan.changes.filter(({ action }) => action === "create");
+  // What an earlier attempt has brought is found as the same now, and was sent all the same.
+  const earlier = job.earlier.made;
+  const brought = earlier.filter(
+    ({ action, entry }) => entry.kind === "file" && (action === "create" || action === "change"),
+  );
+  const broughtBytes = brought.reduce((sum, { entry }) => sum + entry.sizeBytes, 0);
+  const filesReused = Math.max(0, plan.sameFiles + applied.copiedFiles - brought.length);
+  const bytesReused = Math.max(0, plan.sameBytes + applied.copiedBytes - broughtBytes);
+  const changes = [...earlier, ...plan.changes];
+  const made = job.isDry ? [] : changes.filter(({ action }) => action === "create");
   return {
     from,
     to,
-    files: applied.sentFiles + filesReused,
+    files: applied.sentFiles + brought.length + filesReused,
     folders: made.filter(({ entry }) => entry.kind === "folder").length,
     links: made.filter(({ entry }) => entry.kind === "link").length,
     bytes: job.transfer.movedBytes + bytesReused,
@@ -153,7 +170,7 @@ function resultOf(job: SyncJob, found: Found, applied: Applied): TransferCounts 
     failed,
     failedCount: failed.length,
     source: remoteTree.source,
-    changes: plan.changes.map(({ action, entry }) => ({ action, path: entry.path })),
+    changes: changes.map(({ action, entry }) => ({ action, path: entry.path })),
     kept: plan.kept,
   };
 }
