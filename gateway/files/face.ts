@@ -5,7 +5,7 @@ import { judgeBefore } from "./admission.ts";
 import { askFreshness, freshnessKey } from "./freshness.ts";
 import { perform, type OperationOptions } from "./operation.ts";
 import { passManifest } from "./pass-manifest.ts";
-import { passRead, passTree } from "./pass-reads.ts";
+import { passChunks, passRead, passTree } from "./pass-reads.ts";
 import { passBarrier, passWatch } from "./pass-watch.ts";
 import { passWrite, passWriteTree } from "./pass-writes.ts";
 import type { ReadMemory } from "./read-memory.ts";
@@ -38,6 +38,7 @@ export function createFilesFace(options: FilesFaceOptions): ServiceImplementatio
     findPart: findPart(options),
     dropPart: dropPart(options),
     read: (request, context) => passRead(options, request, context),
+    listChunks: (request, context) => passChunks(options, request, context),
     readTree: (request, context) => passTree(options, request, context),
     watch: (request, context) => passWatch(options, request, context),
     barrier: (request, context) => passBarrier(options, request, context),

@@ -55,6 +55,10 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
       streamUnderLease(options, more, (signal) =>
         options.client().read({ ...request, workspace }, { ...more, signal }),
       ),
+    listChunks: (request, more = {}) =>
+      streamUnderLease(options, more, (signal) =>
+        options.client().listChunks({ ...request, workspace }, { ...more, signal }),
+      ),
     readTree: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
         options.client().readTree({ ...request, workspace }, { ...more, signal }),

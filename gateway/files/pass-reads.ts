@@ -4,6 +4,8 @@ import type { Fault } from "../../shared/fault/fault.ts";
 import {
   EntryProblemSchema,
   type EntryProblem,
+  type FilesListChunksRequest,
+  type FilesListChunksResponseSchema,
   type FilesReadRequest,
   type FilesReadResponseSchema,
   type FilesReadTreeRequest,
@@ -40,10 +42,19 @@ async function* readParts(
   operation: Operation,
 ): AsyncIterable<ReadPart> {
   const { target, pin } = operation;
-  const { offset, length, ifMatch, resumeBytes, resumeDigest } = request;
+  const { offset, length, ifMatch, resumeBytes, resumeDigest, knownChunks } = request;
   const isWhole = offset === 0n && length === 0n;
   const parts = target.handle.files.read(
-    { path: target.path, offset, length, ifMatch, resumeBytes, resumeDigest, ...(pin ? { pin } : {}) },
+    {
+      path: target.path,
+      offset,
+      length,
+      ifMatch,
+      resumeBytes,
+      resumeDigest,
+      ...(knownChunks ? { knownChunks } : {}),
+      ...(pin ? { pin } : {}),
+    },
     transferOptions(operation.context, await measureRead(target, request)),
   );
   for await (const message of parts) {
@@ -60,6 +71,28 @@ async function* readParts(
       }
       yield message;
     }
+  }
+}
+
+/** Passes the chunks of a file on: they tell of its content, so it is read. Nobody is asked for them, they are a help only. */
+export function passChunks(
+  options: FilesFaceOptions,
+  { workspace, path }: FilesListChunksRequest,
+  context: CallContext,
+): AsyncIterable<MessageInitShape<typeof FilesListChunksResponseSchema>> {
+  const { people: _, ...unasking } = options;
+  const asked = { workspace, path, verb: "read", kind: "read", terms: { chunks: true }, context } as const;
+  return performStream(unasking, asked, chunkLists);
+}
+
+async function* chunkLists(
+  operation: Operation,
+): AsyncIterable<MessageInitShape<typeof FilesListChunksResponseSchema>> {
+  const { target, pin, context } = operation;
+  const asked = { path: target.path, ...(pin ? { pin } : {}) };
+  for await (const { source, chunks } of target.handle.files.listChunks(asked, streamOptions(context))) {
+    context.signal.throwIfAborted();
+    yield source ? { source: await operation.judged(source) } : chunks ? { chunks } : {};
   }
 }
 

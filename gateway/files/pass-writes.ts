@@ -16,7 +16,7 @@ import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { AdmittedPin } from "./admission.ts";
 import type { FilesFaceOptions } from "./face.ts";
-import { perform } from "./operation.ts";
+import { perform, type Operation } from "./operation.ts";
 import { below, remember, toProblem } from "./pass-reads.ts";
 import { streamOptions, transferOptions, type Target } from "./target.ts";
 import { createTreeFilter, type TreeFilter } from "./tree-filter.ts";
@@ -51,7 +51,8 @@ export async function passWrite(
     const { target, pin } = operation;
     const condition = await resolveCondition(options, target, header);
     const named: WriteHeader = { ...header, ...condition, path: target.path, ...pinned(pin) };
-    const rest = freedWhenSent(input.withFirst({ part: { case: "header" as const, value: named } }));
+    const messages = input.withFirst({ part: { case: "header" as const, value: named } });
+    const rest = freedWhenSent(copiesJudged(messages, operation));
     const answer = await sendFile(target, rest, {
       byDefault: header.precondition === WritePrecondition.UNSPECIFIED,
       sizeBytes: header.sizeBytes,
@@ -90,6 +91,22 @@ async function* freedWhenSent<P extends MessageInitShape<typeof FilesWriteReques
   }
 }
 
+/** What is copied from the file that is replaced is read: who may only write it learns nothing of it. */
+async function* copiesJudged<P extends MessageInitShape<typeof FilesWriteRequestSchema>>(
+  requests: AsyncIterable<P>,
+  { target, canonicalPath = target.path }: Pick<Operation, "target" | "canonicalPath">,
+): AsyncIterable<P> {
+  for await (const request of requests) {
+    if (request.part?.case === "copy") {
+      for (const path of new Set([target.path, canonicalPath])) {
+        const fault = await target.denial(path, "read");
+        if (fault) throw fault;
+      }
+    }
+    yield request;
+  }
+}
+
 type Condition = Pick<WriteHeader, "precondition" | "ifMatch" | "orAbsent">;
 
 async function resolveCondition(
@@ -122,6 +139,9 @@ async function sendFile(
 /** A write that named no condition says what it was compared with, and how to say otherwise. */
 function toDefaultConflict(fault: Fault, target: Target): Fault {
   if (fault.code !== "ALREADY_EXISTS" && fault.code !== "CONFLICT") return fault;
+  // What was to be gone on with or copied from is another by now: the caller sends all of it.
+  const { reason } = fault.details;
+  if (reason === "part_changed" || reason === "base_changed") return fault;
   const isKnown = fault.code === "CONFLICT";
   // Only a node that does not know of `orAbsent` says so.
   const isGone = isKnown && fault.details["actual"] === "absent";

@@ -6,6 +6,7 @@ import type { Exports, ExportState } from "../workspace/exports.ts";
 import type { Manifests } from "../workspace/manifests.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { identityOf } from "../workspace/pin.ts";
+import { readChunkLists } from "./chunks.ts";
 import { listFiles } from "./list-files.ts";
 import { readManifest } from "./manifest.ts";
 import { dropPart, findPart } from "./parts.ts";
@@ -41,7 +42,7 @@ async function enter(
 function readMethods(
   exports: Exports,
   manifests: FileManifests,
-): Pick<FilesMethods, "listExports" | "stat" | "list" | "preflight" | "read" | "readTree"> {
+): Pick<FilesMethods, "listExports" | "stat" | "list" | "preflight" | "read" | "readTree" | "listChunks"> {
   return {
     listExports: async () => ({
       exports: exports.list().map((one) => ({
@@ -83,6 +84,10 @@ function readMethods(
     read: async function* (request, context) {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
       yield* readFile(workspace, request, signal);
+    },
+    listChunks: async function* (request, context) {
+      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      yield* readChunkLists(workspace, request, signal);
     },
     readTree: async function* (request, context) {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);

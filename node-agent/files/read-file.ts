@@ -1,9 +1,11 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { knowChunks, type KnownChunks } from "../../shared/content/chunks.ts";
 import { createDigester, parseDigest, type Digest, type Digester } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { FilesReadRequest, FilesReadResponseSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { OpenFile } from "../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../shared/rpc/chunk-memory.ts";
+import { diffFile, toWireCopy } from "../../shared/tree/delta.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { parseRequestPath, toCount, toPins, toWireEntry, toWireSource } from "./wire.ts";
 
@@ -22,6 +24,7 @@ export async function* readFile(
   const range = { offset: toCount(request.offset, "offset"), length: toCount(request.length, "length") };
   const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
   const resume = parseResume(request);
+  const known = parseKnown(request);
   await using file = await workspace.root.pinned(toPins([path, request.pin])).openFile(path);
   if (ifMatch !== undefined) await requireDigest(file, ifMatch, signal);
   const { canonicalPath } = file;
@@ -32,11 +35,13 @@ export async function* readFile(
   yield { part: { case: "header", value: header } };
   const digester = held ?? createDigester();
   const rest = held ? { offset: resumedBytes, length: 0 } : range;
-  for await (const chunk of readChunks(file, rest, signal)) {
-    // The permission may have been taken back since the chunk before.
+  const parts = known
+    ? newParts(file, { known, digester, signal })
+    : allParts(file, { rest, digester, signal });
+  for await (const part of parts) {
+    // The permission may have been taken back since the part before.
     workspace.root.recheck("read", canonicalPath);
-    digester.update(chunk);
-    yield { part: { case: "chunk", value: chunk } };
+    yield part;
   }
   if (file.hasChanged()) throw changedMeanwhile(path);
   const trailer = { sizeBytes: BigInt(digester.sizeBytes), digest: digester.digest() };
@@ -69,6 +74,41 @@ async function digestHeld(file: OpenFile, held: Held, signal: AbortSignal): Prom
   const range = { offset: 0, length: held.sizeBytes };
   for await (const chunk of readChunks(file, range, signal)) digester.update(chunk);
   return digester.sizeBytes === held.sizeBytes && digester.digest() === held.digest ? digester : undefined;
+}
+
+function parseKnown({ knownChunks, offset, length }: FilesReadRequest): KnownChunks | undefined {
+  if (!knownChunks) return undefined;
+  if (offset !== 0n || length !== 0n) {
+    throw new Fault("INVALID_ARGUMENT", "a read of a range is not compared with what is known", {
+      details: { field: "knownChunks" },
+    });
+  }
+  return knowChunks([knownChunks], "knownChunks");
+}
+
+/** What the caller has not, and where it finds the rest. */
+async function* newParts(
+  file: OpenFile,
+  options: { readonly known: KnownChunks; readonly digester: Digester; readonly signal: AbortSignal },
+): AsyncGenerator<Response, void> {
+  for await (const part of diffFile(file, options)) {
+    if (part.kind === "bytes") yield { part: { case: "chunk", value: part.bytes } };
+    else yield { part: { case: "copy", value: toWireCopy(part) } };
+  }
+}
+
+async function* allParts(
+  file: OpenFile,
+  {
+    rest,
+    digester,
+    signal,
+  }: { readonly rest: Range; readonly digester: Digester; readonly signal: AbortSignal },
+): AsyncGenerator<Response, void> {
+  for await (const chunk of readChunks(file, rest, signal)) {
+    digester.update(chunk);
+    yield { part: { case: "chunk", value: chunk } };
+  }
 }
 
 interface Range {

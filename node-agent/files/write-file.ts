@@ -2,6 +2,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Digest, digestOf, digestToBytes, isDigest, parseDigest } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
+  type FileCopy,
   type FileTrailer,
   type FilesWriteRequest,
   type FilesWriteResponseSchema,
@@ -10,8 +11,10 @@ import {
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { StagePart } from "../../shared/root/part.ts";
-import type { Precondition, StagedFile } from "../../shared/root/root-handle.ts";
+import type { OpenFile, Precondition, StagedFile } from "../../shared/root/root-handle.ts";
 import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
+import { DeltaBase, fromWireCopy } from "../../shared/tree/delta.ts";
+import type { GuardedRoot } from "../workspace/guarded-root.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { parseRequestPath, toCount, toPins, toWireEntry, toWireSource } from "./wire.ts";
 
@@ -45,7 +48,9 @@ export async function writeFile(
     const precondition = toPrecondition(header.precondition, header.ifMatch, header.orAbsent);
     const announcedBytes = toCount(header.sizeBytes, "sizeBytes");
     const part = toStagePart(header);
-    await using staged = await workspace.root.pinned(toPins([path, header.pin])).stageWrite(path, {
+    const root = workspace.root.pinned(toPins([path, header.pin]));
+    await using replaced = openReplaced(root, path);
+    await using staged = await root.stageWrite(path, {
       precondition,
       announcedBytes,
       ...(part ? { part } : {}),
@@ -54,7 +59,8 @@ export async function writeFile(
       ...(header.modifiedNs === 0n ? {} : { mtimeNs: header.modifiedNs }),
     });
     requireResumed(staged, part, path);
-    const trailer = await receive({ staged, rest, path, announcedBytes, signal });
+    const trailer = await receive({ staged, rest, path, announcedBytes, replaced, signal });
+    replaced.requireUnchanged();
     const expected = { sizeBytes: announcedBytes, digest: requireDigest(trailer, announcedBytes, path) };
     const receipt = await staged.commit({ precondition, expected, signal });
     const { canonicalPath, publication, replacedDigest } = receipt;
@@ -122,10 +128,41 @@ interface Receiving {
   readonly rest: AsyncIterator<FilesWriteRequest>;
   readonly path: string;
   readonly announcedBytes: number;
+  readonly replaced: Replaced;
   readonly signal: AbortSignal;
 }
 
-async function receive({ staged, rest, path, announcedBytes, signal }: Receiving): Promise<FileTrailer> {
+/** The file that is replaced, for what is copied from it. Disposing closes it. */
+interface Replaced extends AsyncDisposable {
+  /** Puts some of its bytes behind what the stage has: what is copied is read, and judged as that. */
+  copyTo(staged: StagedFile, copy: FileCopy, signal: AbortSignal): Promise<void>;
+  /** `CONFLICT` when something was copied and it was changed meanwhile. */
+  requireUnchanged(): void;
+}
+
+/** Opens it at the first copy. */
+function openReplaced(root: GuardedRoot, path: WorkspacePath): Replaced {
+  let file: OpenFile | undefined;
+  let base: DeltaBase | undefined;
+  return {
+    copyTo: async (staged, copy, signal) => {
+      const opened = (file ??= await root.openFile(path));
+      base ??= new DeltaBase(opened);
+      await base.copyTo(staged, fromWireCopy(copy), () => {
+        // As while it waits: cut off here, it may go on later.
+        staged.keep(true);
+        signal.throwIfAborted();
+        staged.keep(false);
+        root.recheck("read", opened.canonicalPath);
+      });
+    },
+    requireUnchanged: () => base?.requireUnchanged(),
+    [Symbol.asyncDispose]: async () => file?.close(),
+  };
+}
+
+async function receive(receiving: Receiving): Promise<FileTrailer> {
+  const { staged, rest, path, announcedBytes, replaced, signal } = receiving;
   for (;;) {
     // Cut off while it waits, it may go on later from what is here; at any other end nothing is left of it.
     staged.keep(true);
@@ -136,14 +173,19 @@ async function receive({ staged, rest, path, announcedBytes, signal }: Receiving
       throw damaged(`${path} was cut off before its end`, announcedBytes, staged.sizeBytes);
     const { part } = next.value;
     if (part.case === "trailer") return part.value;
-    if (part.case !== "chunk") {
+    if (part.case !== "chunk" && part.case !== "copy") {
       throw new Fault("INVALID_ARGUMENT", "after its header a write has chunks and a trailer", {
         details: { field: "part" },
       });
     }
-    const sizeBytes = staged.sizeBytes + part.value.byteLength;
+    const moreBytes = part.case === "chunk" ? part.value.byteLength : Number(part.value.sizeBytes);
+    const sizeBytes = staged.sizeBytes + moreBytes;
     if (sizeBytes > announcedBytes)
       throw damaged(`${path} is longer than it was announced`, announcedBytes, sizeBytes);
+    if (part.case === "copy") {
+      await replaced.copyTo(staged, part.value, signal);
+      continue;
+    }
     await staged.write(part.value);
     freeReceived(part.value);
   }

@@ -1,8 +1,10 @@
+import { chunkedFromBytes, type ChunkList, listWhole } from "../../../shared/content/chunks.ts";
 import { parseDigest } from "../../../shared/content/digest.ts";
-import { Fault } from "../../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../../shared/fault/fault.ts";
 import type { Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { FoundPart } from "../../../shared/root/part.ts";
 import type { Precondition, StagedFile, WriteReceipt } from "../../../shared/root/root-handle.ts";
+import { DeltaBase, isBaseChanged, toWireList } from "../../../shared/tree/delta.ts";
 import type { LocalPlace } from "./local-place.ts";
 import { resumableFromBytes } from "./part-key.ts";
 import { openParts, type Parts } from "./read-parts.ts";
@@ -28,13 +30,63 @@ export interface FetchedFile {
 
 /**
  * Fetches a file: staged beside its target, verified, renamed. What an earlier try left is not fetched again where the file
- * still begins with it; the digest is that of the whole. Cut off, it leaves what came; interrupted, nothing.
+ * still begins with it, nor what a large file that is replaced has of it; the digest is that of the whole. Cut off, it
+ * leaves what came; interrupted, nothing.
  */
 export async function fetchFile(transfer: Transfer, job: FetchJob): Promise<FetchedFile> {
+  await using standing = await openStanding(transfer, job);
+  try {
+    return await fetchOnto(transfer, job, standing);
+  } catch (error) {
+    if (!isBaseChanged(error)) throw error;
+    return await fetchOnto(transfer, job, undefined);
+  }
+}
+
+/** The file that is replaced, where parts of it may be used again. Disposing closes it. */
+interface Standing extends AsyncDisposable {
+  readonly chunks: ChunkList;
+  readonly base: DeltaBase;
+}
+
+async function openStanding(
+  { signal, onReused }: Transfer,
+  { place, sizeBytes, precondition }: FetchJob,
+): Promise<Standing | undefined> {
+  if (precondition.kind === "absent") return undefined;
+  if (sizeBytes !== undefined && sizeBytes < chunkedFromBytes) return undefined;
+  await using stack = new AsyncDisposableStack();
+  try {
+    const file = stack.use(await place.root.openFile(place.path));
+    const chunks = await listWhole(file, {
+      sizeBytes: file.entry.sizeBytes,
+      signal,
+      onRead: () => onReused(0),
+    });
+    if (!chunks) return undefined;
+    const owned = stack.move();
+    return { chunks, base: new DeltaBase(file), [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  } catch (error) {
+    // Nothing stands there, or nothing that can be read: the write says what it makes of it.
+    if (isFault(error) && !signal.aborted) return undefined;
+    throw error;
+  }
+}
+
+async function fetchOnto(
+  transfer: Transfer,
+  job: FetchJob,
+  standing: Standing | undefined,
+): Promise<FetchedFile> {
   const { workspace, path, place, precondition, partKey: key } = job;
   const held = await findHeld(transfer, job);
-  const resume = held ? { resumeBytes: BigInt(held.sizeBytes), resumeDigest: held.digest } : {};
-  await using parts = openParts(transfer.files.read({ workspace, path, ...resume }, transfer.call));
+  const request = {
+    workspace,
+    path,
+    ...(held ? { resumeBytes: BigInt(held.sizeBytes), resumeDigest: held.digest } : {}),
+    ...(standing ? { knownChunks: toWireList(standing.chunks) } : {}),
+  };
+  await using parts = openParts(transfer.files.read(request, transfer.call));
   const { entry, source, resumedBytes } = await parts.header();
   const sizeBytes = job.sizeBytes ?? Number(entry?.sizeBytes ?? 0n);
   if (job.sizeBytes === undefined) transfer.onTotal(sizeBytes);
@@ -48,7 +100,7 @@ export async function fetchFile(transfer: Transfer, job: FetchJob): Promise<Fetc
     ...(sizeBytes < resumableFromBytes ? {} : { part: resumes ? { key, resume: held } : { key } }),
   });
   if (stage.sizeBytes !== Number(resumedBytes)) throw partChanged(place);
-  const receipt = await receive(transfer, { parts, stage, precondition });
+  const receipt = await receive(transfer, { parts, stage, precondition, base: standing?.base });
   return { receipt, source };
 }
 
@@ -62,14 +114,16 @@ interface Receiving {
   readonly parts: Parts;
   readonly stage: StagedFile;
   readonly precondition: Precondition;
+  readonly base: DeltaBase | undefined;
 }
 
 async function receive(
-  { signal, onBytes, isInterrupted }: Transfer,
-  { parts, stage, precondition }: Receiving,
+  { signal, onBytes, onReused, isInterrupted }: Transfer,
+  { parts, stage, precondition, base }: Receiving,
 ): Promise<WriteReceipt> {
   try {
-    const trailer = await parts.fill(stage, onBytes);
+    const trailer = await parts.fill(stage, { onBytes, onReused, base });
+    base?.requireUnchanged();
     const expected = { sizeBytes: Number(trailer.sizeBytes), digest: parseDigest(trailer.digest) };
     return await stage.commit({ precondition, expected, signal });
   } catch (error) {

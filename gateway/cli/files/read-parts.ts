@@ -1,14 +1,25 @@
 import { Fault } from "../../../shared/fault/fault.ts";
-import type { FileHeader, FileTrailer } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import type { FileCopy, FileHeader, FileTrailer } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { StagedFile } from "../../../shared/root/root-handle.ts";
 import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
+import { type DeltaBase, fromWireCopy } from "../../../shared/tree/delta.ts";
 
 /** The messages of a read, taken one after the other. Disposing ends the call. */
 export interface Parts extends AsyncDisposable {
   /** The first message. */
   header(): Promise<FileHeader>;
-  /** Writes every chunk into the stage and gives the trailer. Cut off while it waits, it leaves the stage to be kept. */
-  fill(stage: StagedFile, onBytes: (bytes: number) => void): Promise<FileTrailer>;
+  /** Writes every part into the stage and gives the trailer. Cut off while it waits, it leaves the stage to be kept. */
+  fill(stage: StagedFile, options: FillOptions): Promise<FileTrailer>;
+}
+
+/** What `Parts.fill` takes. */
+export interface FillOptions {
+  /** So many bytes came. */
+  readonly onBytes: (bytes: number) => void;
+  /** So many bytes were copied from what is here. */
+  readonly onReused: (bytes: number) => void;
+  /** Where copies are taken from; without it none may come. */
+  readonly base?: DeltaBase | undefined;
 }
 
 type ReadMessage = { readonly part: ReadPart };
@@ -16,6 +27,7 @@ type ReadPart =
   | { readonly case: "header"; readonly value: FileHeader }
   | { readonly case: "trailer"; readonly value: FileTrailer }
   | { readonly case: "chunk"; readonly value: Uint8Array }
+  | { readonly case: "copy"; readonly value: FileCopy }
   | { readonly case: undefined; readonly value?: undefined };
 
 /** Takes a read apart: header, bytes, trailer; `INTEGRITY_FAILURE` for anything else. */
@@ -32,12 +44,18 @@ export function openParts(messages: AsyncIterable<ReadMessage>): Parts {
       if (part.case === "header") return part.value;
       throw new Fault("INTEGRITY_FAILURE", "the file came without its header");
     },
-    fill: async (stage, onBytes) => {
+    fill: async (stage, { onBytes, onReused, base }) => {
       for (;;) {
         stage.keep(true);
         const part = await next();
         stage.keep(false);
         if (part.case === "trailer") return part.value;
+        if (part.case === "copy" && base) {
+          const copy = fromWireCopy(part.value);
+          await base.copyTo(stage, copy, () => onReused(0));
+          onReused(copy.sizeBytes);
+          continue;
+        }
         if (part.case !== "chunk") throw new Fault("INTEGRITY_FAILURE", "the file came in an unknown form");
         const { byteLength } = part.value;
         await stage.write(part.value);

@@ -1,4 +1,11 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  chunkedFromBytes,
+  type ChunkList,
+  knowChunks,
+  type KnownChunks,
+  maxListedChunks,
+} from "../../../shared/content/chunks.ts";
 import { createDigester, type Digester } from "../../../shared/content/digest.ts";
 import { Fault, isFault } from "../../../shared/fault/fault.ts";
 import {
@@ -8,8 +15,10 @@ import {
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { OpenFile } from "../../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../../shared/rpc/chunk-memory.ts";
+import { diffFile, isBaseChanged, toWireCopy } from "../../../shared/tree/delta.ts";
 import { chunkBytes } from "../../../shared/tree/tree-part.ts";
 import { toWireCondition, type Condition } from "./condition.ts";
+import { isLost } from "./go-on.ts";
 import { resumableFromBytes } from "./part-key.ts";
 import type { Transfer } from "./transfer.ts";
 
@@ -26,11 +35,16 @@ export interface StoreJob {
   readonly partKey: string;
 }
 
+/** With what of it the node has in the file that is replaced. */
+interface SendJob extends StoreJob {
+  readonly known?: KnownChunks | undefined;
+}
+
 type WriteMessage = MessageInitShape<typeof FilesWriteRequestSchema>;
 
 /**
  * Stores a file on the node. What an earlier try left there is not sent again where the file still begins with it; the
- * digest is that of the whole. Cut off, it leaves what arrived; interrupted, nothing.
+ * digest is that of the whole. Of a large file that is replaced only the chunks travel that it has not. Cut off, it leaves what arrived; interrupted, nothing.
  */
 export async function storeFile(transfer: Transfer, job: StoreJob): Promise<FilesWriteResponse> {
   const { workspace } = job;
@@ -48,11 +62,37 @@ export async function storeFile(transfer: Transfer, job: StoreJob): Promise<File
 
 async function sendRest(transfer: Transfer, job: StoreJob): Promise<FilesWriteResponse> {
   const held = await digestHeld(transfer, job);
+  const known = await findKnown(transfer, job);
   try {
-    return await send(transfer, job, held);
+    return await send(transfer, { ...job, known }, held);
   } catch (error) {
-    if (!isFault(error, "CONFLICT") || error.details["reason"] !== "part_changed") throw error;
+    const isPartChanged = isFault(error, "CONFLICT") && error.details["reason"] === "part_changed";
+    if (!isPartChanged && !isBaseChanged(error)) throw error;
     return await send(transfer, job, createDigester());
+  }
+}
+
+/** The chunks of the file that is replaced; undefined where all is sent. */
+async function findKnown(
+  { files, call, signal, onReused }: Transfer,
+  { workspace, path, file, condition }: StoreJob,
+): Promise<KnownChunks | undefined> {
+  if (condition.kind === "absent" || file.entry.sizeBytes < chunkedFromBytes) return undefined;
+  const lists: ChunkList[] = [];
+  let count = 0;
+  try {
+    for await (const { chunks } of files.listChunks({ workspace, path }, call)) {
+      // Nothing moves yet, but the node is at work.
+      onReused(0);
+      count += chunks?.sizes.length ?? 0;
+      if (count > maxListedChunks) return undefined;
+      if (chunks) lists.push(chunks);
+    }
+    return lists.length === 0 ? undefined : knowChunks(lists, "chunks");
+  } catch (error) {
+    // Nothing stands there, it may not be read, or the node is of before.
+    if (isFault(error) && !signal.aborted && !isLost(error)) return undefined;
+    throw error;
   }
 }
 
@@ -105,28 +145,20 @@ async function drop(transfer: Transfer, { workspace, path, partKey }: StoreJob):
 }
 
 /** Sends what follows behind the bytes of `digester`. */
-async function send(transfer: Transfer, job: StoreJob, digester: Digester): Promise<FilesWriteResponse> {
+async function send(transfer: Transfer, job: SendJob, digester: Digester): Promise<FilesWriteResponse> {
   return await transfer.files.write(fileMessages(transfer, job, digester), transfer.call);
 }
 
 async function* fileMessages(
-  { onBytes }: Transfer,
-  job: StoreJob,
+  transfer: Transfer,
+  job: SendJob,
   digester: Digester,
 ): AsyncGenerator<WriteMessage, void> {
-  const { file } = job;
+  const { file, known } = job;
   const { entry } = file;
   yield headerOf(job, digester);
-  const pool = createChunkPool(chunkBytes);
-  for (;;) {
-    const buffer = pool.take();
-    const count = await file.read(buffer, digester.sizeBytes);
-    if (count === 0) break;
-    const value = pool.lend(buffer, count);
-    digester.update(value);
-    yield { part: { case: "chunk", value } };
-    onBytes(count);
-  }
+  if (known) yield* newParts(transfer, { file, known, digester });
+  else yield* allParts(transfer, { file, digester });
   if (file.hasChanged()) {
     throw new Fault("INTEGRITY_FAILURE", `${entry.path} was changed while it was sent`, {
       hint: "repeat the command",
@@ -135,6 +167,39 @@ async function* fileMessages(
   const sizeBytes = BigInt(digester.sizeBytes);
   const trailer = create(FileTrailerSchema, { sizeBytes, digest: digester.digest() });
   yield { part: { case: "trailer", value: trailer } };
+}
+
+async function* allParts(
+  { onBytes }: Transfer,
+  { file, digester }: { readonly file: OpenFile; readonly digester: Digester },
+): AsyncGenerator<WriteMessage, void> {
+  const pool = createChunkPool(chunkBytes);
+  for (;;) {
+    const buffer = pool.take();
+    const count = await file.read(buffer, digester.sizeBytes);
+    if (count === 0) return;
+    const value = pool.lend(buffer, count);
+    digester.update(value);
+    yield { part: { case: "chunk", value } };
+    onBytes(count);
+  }
+}
+
+/** What the node has not, and where it finds the rest. */
+async function* newParts(
+  { onBytes, onReused, signal }: Transfer,
+  { file, ...options }: { readonly file: OpenFile; readonly known: KnownChunks; readonly digester: Digester },
+): AsyncGenerator<WriteMessage, void> {
+  for await (const part of diffFile(file, { ...options, signal })) {
+    if (part.kind === "copy") {
+      yield { part: { case: "copy", value: toWireCopy(part) } };
+      onReused(part.sizeBytes);
+      continue;
+    }
+    const { byteLength } = part.bytes;
+    yield { part: { case: "chunk", value: part.bytes } };
+    onBytes(byteLength);
+  }
 }
 
 function headerOf({ workspace, path, file, condition, partKey }: StoreJob, digester: Digester): WriteMessage {

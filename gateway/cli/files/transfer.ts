@@ -27,10 +27,14 @@ export interface Transfer {
   readonly isInterrupted: () => boolean;
   /** So many bytes moved. */
   readonly onBytes: (bytes: number) => void;
+  /** So many bytes need not move, since they were there. */
+  readonly onReused: (bytes: number) => void;
   /** How many there will be, once that is known. */
   readonly onTotal: (bytes: number) => void;
   /** How many moved so far. */
   readonly movedBytes: number;
+  /** Of files that moved in part: how many need not. */
+  readonly reusedBytes: number;
   /**
    * Does `attempt`, and does it again when node or gateway was lost in the middle of it, once the workspace can be used
    * again: what stalls for too long ends the transfer. Before the first byte a loss is reported at once.
@@ -100,6 +104,7 @@ async function transferOnce(
   const { signal } = guard;
   const call = { signal, deadlineMs: runtime.deadlineMs ?? maxDeadlineMs };
   let movedBytes = 0;
+  let reusedBytes = 0;
   return await work({
     get files() {
       return guarded(line.files, guard);
@@ -112,9 +117,17 @@ async function transferOnce(
       guard.moved();
       progress.advance(bytes);
     },
+    onReused: (bytes) => {
+      reusedBytes += bytes;
+      guard.moved();
+      progress.advance(bytes);
+    },
     onTotal: (bytes) => progress.total(bytes),
     get movedBytes() {
       return movedBytes;
+    },
+    get reusedBytes() {
+      return reusedBytes;
     },
     goOn: (workspace, attempt, options) =>
       goOn(attempt, {
@@ -123,7 +136,7 @@ async function transferOnce(
         line,
         call,
         clock: runtime.clock,
-        hasMoved: () => movedBytes > 0,
+        hasMoved: () => movedBytes + reusedBytes > 0,
         onLost: (fault) => runtime.output.note(`note: ${fault.message}; waiting for it`),
       }),
   });

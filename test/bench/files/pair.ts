@@ -1,4 +1,6 @@
 import { systemClock } from "../../../shared/lifetime/clock.ts";
+import type { FaultProxy } from "../../support/fault-proxy.ts";
+import { startGatewayBehindProxy } from "../../support/gateway-behind-proxy.ts";
 import { spawnProgram } from "../../support/spawn-program.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
 import { startNode, type TestNode } from "../../support/start-node.ts";
@@ -13,12 +15,34 @@ export interface Pair extends AsyncDisposable {
   files(args: readonly string[]): Promise<Run>;
 }
 
+/** A pair whose line is counted. */
+export interface CountedPair extends Pair {
+  readonly proxy: FaultProxy;
+  /** Bytes between node and gateway so far, both ways. */
+  wireBytes(): number;
+}
+
+/** Starts both with a proxy between them; the folder is exported as `app`, to be written too. */
+export async function startCountedPair(folder: string): Promise<CountedPair> {
+  await using stack = new AsyncDisposableStack();
+  const { gateway, proxy } = stack.use(await startGatewayBehindProxy());
+  const node = stack.use(await startExport(gateway, folder));
+  const owned = stack.move();
+  return {
+    gateway,
+    node,
+    files: (args) => measureFiles(gateway, node, args),
+    proxy,
+    wireBytes: () => proxy.counts.up.bytes + proxy.counts.down.bytes,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
 /** Starts both; the folder is exported as `app`, to be written too. */
 export async function startPair(folder: string): Promise<Pair> {
   await using stack = new AsyncDisposableStack();
   const gateway = stack.use(await startGateway());
-  const workspaces = { app: `${folder}:rw` };
-  const node = stack.use(await startNode({ gateway, workspaces, profile: "work" }));
+  const node = stack.use(await startExport(gateway, folder));
   const owned = stack.move();
   return {
     gateway,
@@ -26,6 +50,10 @@ export async function startPair(folder: string): Promise<Pair> {
     files: (args) => measureFiles(gateway, node, args),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+function startExport(gateway: TestGateway, folder: string): Promise<TestNode> {
+  return startNode({ gateway, workspaces: { app: `${folder}:rw` }, profile: "work" });
 }
 
 async function measureFiles(gateway: TestGateway, node: TestNode, args: readonly string[]): Promise<Run> {

@@ -109,6 +109,7 @@ proves(
       move: () => old.move({ from: "a.txt", to: "b.txt" }),
       makeFolder: () => old.makeFolder({ path: "d" }),
       findPart: () => old.findPart({ path: "a.txt", partKey: "k" }),
+      listChunks: () => drain(old.listChunks({ path: "a.txt" })),
       dropPart: () => old.dropPart({ path: "a.txt", partKey: "k" }),
       preflight: () => old.preflight({ path: "a.txt", operation: FileOperation.READ }),
       readTree: () => drain(old.readTree({ path: "" })),

@@ -155,7 +155,8 @@ function resultOf(job: SyncJob, found: Found, applied: Applied): TransferCounts 
   );
   const broughtBytes = brought.reduce((sum, { entry }) => sum + entry.sizeBytes, 0);
   const filesReused = Math.max(0, plan.sameFiles + applied.copiedFiles - brought.length);
-  const bytesReused = Math.max(0, plan.sameBytes + applied.copiedBytes - broughtBytes);
+  const copiedBytes = applied.copiedBytes + job.transfer.reusedBytes;
+  const bytesReused = Math.max(0, plan.sameBytes + copiedBytes - broughtBytes);
   const changes = [...earlier, ...plan.changes];
   const made = job.isDry ? [] : changes.filter(({ action }) => action === "create");
   return {

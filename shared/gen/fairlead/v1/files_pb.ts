@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/files.proto.
  */
 export const file_fairlead_v1_files: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIi8KA1BpbhIWCg5jYW5vbmljYWxfcGF0aBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCSKlAQoVRmlsZXNQcmVmbGlnaHRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEi0KCW9wZXJhdGlvbhgDIAEoDjIaLmZhaXJsZWFkLnYxLkZpbGVPcGVyYXRpb24SEwoLY291bnRfYmVsb3cYBCABKAgSJwoGZXh0ZW50GAUgASgLMhcuZmFpcmxlYWQudjEuVHJlZUV4dGVudCJACgpUcmVlRXh0ZW50Eg8KB2VudHJpZXMYASABKAQSDQoFZGVwdGgYAiABKA0SEgoKcGF0aF9ieXRlcxgDIAEoBCKBAQoWRmlsZXNQcmVmbGlnaHRSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIQCghpZGVudGl0eRgDIAEoCRINCgViZWxvdxgEIAEoBCK8AQoGRXhwb3J0EhEKCXdvcmtzcGFjZRgBIAEoCRIQCgh3cml0YWJsZRgCIAEoCBITCgtjb250YWlubWVudBgDIAEoCRINCgVzdGF0ZRgEIAEoCRITCgtsZWFzZV9lcG9jaBgFIAEoBBIQCghzaW5jZV9tcxgGIAEoAxIOCgZyZWFzb24YByABKAkSMgoJZnJlc2huZXNzGAggASgLMh8uZmFpcmxlYWQudjEuV29ya3NwYWNlRnJlc2huZXNzIicKF0ZpbGVzTGlzdEV4cG9ydHNSZXF1ZXN0EgwKBG5vZGUYASABKAkiQAoYRmlsZXNMaXN0RXhwb3J0c1Jlc3BvbnNlEiQKB2V4cG9ydHMYASADKAsyEy5mYWlybGVhZC52MS5FeHBvcnQiZgoQRmlsZXNTdGF0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRISCgphc2tfbm9ib2R5GAMgASgIEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiJbChFGaWxlc1N0YXRSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKEAQoQRmlsZXNMaXN0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIRCglyZWN1cnNpdmUYAyABKAgSDQoFbGltaXQYBCABKA0SDgoGY3Vyc29yGAUgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKxAQoQRmlsZXNSZWFkUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZvZmZzZXQYAyABKAQSDgoGbGVuZ3RoGAQgASgEEhAKCGlmX21hdGNoGAUgASgJEhQKDHJlc3VtZV9ieXRlcxgGIAEoBBIVCg1yZXN1bWVfZGlnZXN0GAcgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiKKAQoRRmlsZXNSZWFkUmVzcG9uc2USKQoGaGVhZGVyGAEgASgLMhcuZmFpcmxlYWQudjEuRmlsZUhlYWRlckgAEisKB3RyYWlsZXIYAiABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlckgAEhUKBWNodW5rGAMgASgMQgSwuxgBSABCBgoEcGFydCJrCgpGaWxlSGVhZGVyEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhUKDXJlc3VtZWRfYnl0ZXMYAyABKAQiMQoLRmlsZVRyYWlsZXISEgoKc2l6ZV9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkiiwEKEUZpbGVzV3JpdGVSZXF1ZXN0EioKBmhlYWRlchgBIAEoCzIYLmZhaXJsZWFkLnYxLldyaXRlSGVhZGVySAASKwoHdHJhaWxlchgCIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVySAASFQoFY2h1bmsYAyABKAxCBLC7GAFIAEIGCgRwYXJ0Ir4CCgtXcml0ZUhlYWRlchIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRI0CgxwcmVjb25kaXRpb24YAyABKA4yHi5mYWlybGVhZC52MS5Xcml0ZVByZWNvbmRpdGlvbhIQCghpZl9tYXRjaBgEIAEoCRIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCnNpemVfYnl0ZXMYByABKAQSHgoWcmVmdXNlX21pc3NpbmdfcGFyZW50cxgIIAEoCBIRCglvcl9hYnNlbnQYCSABKAgSEAoIcGFydF9rZXkYCiABKAkSFAoMcmVzdW1lX2J5dGVzGAsgASgEEhUKDXJlc3VtZV9kaWdlc3QYDCABKAkSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluIooBChJGaWxlc1dyaXRlUmVzcG9uc2USIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USEwoLcHVibGljYXRpb24YAyABKAkSFwoPcmVwbGFjZWRfZGlnZXN0GAQgASgJIkkKFEZpbGVzRmluZFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJImAKFUZpbGVzRmluZFBhcnRSZXNwb25zZRISCgpoZWxkX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRIjCgZzb3VyY2UYAyABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiSQoURmlsZXNEcm9wUGFydFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEAoIcGFydF9rZXkYAyABKAkiPAoVRmlsZXNEcm9wUGFydFJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSK6AQoSRmlsZXNSZW1vdmVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhEKCXJlY3Vyc2l2ZRgDIAEoCBIQCghpZl9tYXRjaBgEIAEoCRInCgdpZl9raW5kGAUgASgOMhYuZmFpcmxlYWQudjEuRW50cnlLaW5kEhYKDmlmX2xpbmtfdGFyZ2V0GAYgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiJLChNGaWxlc1JlbW92ZVJlc3BvbnNlEg8KB3JlbW92ZWQYASABKAQSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIoUBChBGaWxlc01vdmVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRmcm9tGAIgASgJEgoKAnRvGAMgASgJEiIKCGZyb21fcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEiAKBnRvX3BpbhgVIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiI4ChFGaWxlc01vdmVSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiaQoWRmlsZXNNYWtlRm9sZGVyUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIPCgdwYXJlbnRzGAMgASgIEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiJhChdGaWxlc01ha2VGb2xkZXJSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKFAQoURmlsZXNSZWFkVHJlZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDgoGc3RyaWN0GAMgASgIEg8KB2V4Y2x1ZGUYBCADKAkSDAoEb25seRgFIAMoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iiQIKFUZpbGVzUmVhZFRyZWVSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USJwoHZW50cmllcxgCIAMoCzIWLmZhaXJsZWFkLnYxLlRyZWVFbnRyeRIrCghwcm9ibGVtcxgDIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRIuCgxmaWxlX3RyYWlsZXIYBCABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlchIuCgx0cmVlX3RyYWlsZXIYBSABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIVCgdjb250ZW50GAYgASgMQgSwuxgBInsKCVRyZWVFbnRyeRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EhQKDGlubGluZV9ieXRlcxgCIAEoBBIQCghzdHJlYW1lZBgDIAEoCBIRCgljb3B5X2Zyb20YBCABKAkSEAoIaWZfbWF0Y2gYBSABKAkicAoLVHJlZVRyYWlsZXISDQoFZmlsZXMYASABKAQSDwoHZm9sZGVycxgCIAEoBBINCgVsaW5rcxgDIAEoBBISCgpzaXplX2J5dGVzGAQgASgEEg4KBmZhaWxlZBgFIAEoBBIOCgZkaWdlc3QYBiABKAki5QEKFUZpbGVzV3JpdGVUcmVlUmVxdWVzdBIsCgZoZWFkZXIYASABKAsyHC5mYWlybGVhZC52MS5Xcml0ZVRyZWVIZWFkZXISJwoHZW50cmllcxgCIAMoCzIWLmZhaXJsZWFkLnYxLlRyZWVFbnRyeRIuCgxmaWxlX3RyYWlsZXIYAyABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlchIuCgx0cmVlX3RyYWlsZXIYBCABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIVCgdjb250ZW50GAUgASgMQgSwuxgBIvcBCg9Xcml0ZVRyZWVIZWFkZXISEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSNAoMcHJlY29uZGl0aW9uGAMgASgOMh4uZmFpcmxlYWQudjEuV3JpdGVQcmVjb25kaXRpb24SDgoGc3RyaWN0GAQgASgIEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKa2VlcF9lcXVhbBgHIAEoCBInCgZleHRlbnQYCCABKAsyFy5mYWlybGVhZC52MS5UcmVlRXh0ZW50Eh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiKnAQoWRmlsZXNXcml0ZVRyZWVSZXNwb25zZRIoCgZzdG9yZWQYASABKAsyGC5mYWlybGVhZC52MS5UcmVlVHJhaWxlchIrCghwcm9ibGVtcxgCIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRIjCgZzb3VyY2UYAyABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USEQoJdW5jaGFuZ2VkGAQgASgEIn0KFEZpbGVzTWFuaWZlc3RSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhQKDGtub3duX2RpZ2VzdBgDIAEoCRIPCgdzaGFsbG93GAQgASgIEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiL5AQoVRmlsZXNNYW5pZmVzdFJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIOCgZkaWdlc3QYAiABKAkSEQoJdW5jaGFuZ2VkGAMgASgIEiMKB2VudHJpZXMYBCADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgFIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRItCgd0cmFpbGVyGAYgASgLMhwuZmFpcmxlYWQudjEuTWFuaWZlc3RUcmFpbGVyEhcKD2ZvbGRlcl9pZGVudGl0eRgHIAEoCSKQAQoPTWFuaWZlc3RUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSFAoMaGFzaGVkX2ZpbGVzGAYgASgEEhQKDGhhc2hlZF9ieXRlcxgHIAEoBCJiChFGaWxlc1dhdGNoUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRINCgVzaW5jZRgDIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4ijwIKEkZpbGVzV2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuRmlsZXNXYXRjaEtpbmQSDgoGY3Vyc29yGAIgASgJEgwKBHBhdGgYAyABKAkSDAoEZnJvbRgEIAEoCRIhCgVlbnRyeRgFIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiEKBWZhdWx0GAYgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQSDwoHZm9sZGVycxgHIAEoBBIXCg9jb3ZlcmVkX2ZvbGRlcnMYCCABKAQSDQoFdG9rZW4YCSABKAkSIwoGc291cmNlGAogASgLMhMuZmFpcmxlYWQudjEuU291cmNlIjcKE0ZpbGVzQmFycmllclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEg0KBXRva2VuGAIgASgJIkkKFEZpbGVzQmFycmllclJlc3BvbnNlEg4KBmN1cnNvchgBIAEoCRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0IsUBChJXb3Jrc3BhY2VGcmVzaG5lc3MSDQoFd2F0Y2gYASABKAkSFQoNbGFzdF9ldmVudF9tcxgCIAEoAxIUCgxsYXN0X3NjYW5fbXMYAyABKAMSDwoHZm9sZGVycxgEIAEoBBIXCg9jb3ZlcmVkX2ZvbGRlcnMYBSABKAQSIQoFZmF1bHQYBiABKAsyEi5mYWlybGVhZC52MS5GYXVsdBImCgVsaW1pdBgHIAEoCzIXLmZhaXJsZWFkLnYxLldhdGNoTGltaXQiSwoKV2F0Y2hMaW1pdBINCgVsaW1pdBgBIAEoBBIPCgdzZXR0aW5nGAIgASgJEgwKBHVzZWQYAyABKAQSDwoHcmVhY2hlZBgEIAEoCCp+CglFbnRyeUtpbmQSGgoWRU5UUllfS0lORF9VTlNQRUNJRklFRBAAEhMKD0VOVFJZX0tJTkRfRklMRRABEhUKEUVOVFJZX0tJTkRfRk9MREVSEAISEwoPRU5UUllfS0lORF9MSU5LEAMSFAoQRU5UUllfS0lORF9PVEhFUhAEKtUBCg1GaWxlT3BlcmF0aW9uEh4KGkZJTEVfT1BFUkFUSU9OX1VOU1BFQ0lGSUVEEAASFwoTRklMRV9PUEVSQVRJT05fUkVBRBABEhgKFEZJTEVfT1BFUkFUSU9OX1dSSVRFEAISGQoVRklMRV9PUEVSQVRJT05fUkVNT1ZFEAMSFwoTRklMRV9PUEVSQVRJT05fTU9WRRAEEh4KGkZJTEVfT1BFUkFUSU9OX01BS0VfRk9MREVSEAUSHQoZRklMRV9PUEVSQVRJT05fV1JJVEVfVFJFRRAGKpABChFXcml0ZVByZWNvbmRpdGlvbhIiCh5XUklURV9QUkVDT05ESVRJT05fVU5TUEVDSUZJRUQQABIdChlXUklURV9QUkVDT05ESVRJT05fQUJTRU5UEAESHAoYV1JJVEVfUFJFQ09ORElUSU9OX01BVENIEAISGgoWV1JJVEVfUFJFQ09ORElUSU9OX0FOWRADKuICCg5GaWxlc1dhdGNoS2luZBIgChxGSUxFU19XQVRDSF9LSU5EX1VOU1BFQ0lGSUVEEAASHgoaRklMRVNfV0FUQ0hfS0lORF9BVkFJTEFCTEUQARIgChxGSUxFU19XQVRDSF9LSU5EX1VOQVZBSUxBQkxFEAISGAoURklMRVNfV0FUQ0hfS0lORF9HQVAQAxIcChhGSUxFU19XQVRDSF9LSU5EX0NSRUFURUQQBBIcChhGSUxFU19XQVRDSF9LSU5EX0NIQU5HRUQQBRIcChhGSUxFU19XQVRDSF9LSU5EX1JFTU9WRUQQBhIaChZGSUxFU19XQVRDSF9LSU5EX01PVkVEEAcSHgoaRklMRVNfV0FUQ0hfS0lORF9QRVJNSVRURUQQCBIeChpGSUxFU19XQVRDSF9LSU5EX1dJVEhEUkFXThAJEhwKGEZJTEVTX1dBVENIX0tJTkRfU0VUVExFRBAKMu0KCgVGaWxlcxJgCgtMaXN0RXhwb3J0cxIkLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXF1ZXN0GiUuZmFpcmxlYWQudjEuRmlsZXNMaXN0RXhwb3J0c1Jlc3BvbnNlIgSouxgBEksKBFN0YXQSHS5mYWlybGVhZC52MS5GaWxlc1N0YXRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVzcG9uc2UiBKi7GAESSwoETGlzdBIdLmZhaXJsZWFkLnYxLkZpbGVzTGlzdFJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXNwb25zZSIEqLsYARJaCglQcmVmbGlnaHQSIi5mYWlybGVhZC52MS5GaWxlc1ByZWZsaWdodFJlcXVlc3QaIy5mYWlybGVhZC52MS5GaWxlc1ByZWZsaWdodFJlc3BvbnNlIgSouxgBEk0KBFJlYWQSHS5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNSZWFkUmVzcG9uc2UiBKi7GAEwARJQCgVXcml0ZRIeLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVSZXF1ZXN0Gh8uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlc3BvbnNlIgSouxgDKAESUQoGUmVtb3ZlEh8uZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXF1ZXN0GiAuZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXNwb25zZSIEqLsYAxJLCgRNb3ZlEh0uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzTW92ZVJlc3BvbnNlIgSouxgDEl0KCk1ha2VGb2xkZXISIy5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXF1ZXN0GiQuZmFpcmxlYWQudjEuRmlsZXNNYWtlRm9sZGVyUmVzcG9uc2UiBKi7GAMSWQoIUmVhZFRyZWUSIS5mYWlybGVhZC52MS5GaWxlc1JlYWRUcmVlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXNwb25zZSIEqLsYATABElwKCVdyaXRlVHJlZRIiLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVzcG9uc2UiBKi7GAMoARJZCghNYW5pZmVzdBIhLmZhaXJsZWFkLnYxLkZpbGVzTWFuaWZlc3RSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNNYW5pZmVzdFJlc3BvbnNlIgSouxgBMAESVwoIRmluZFBhcnQSIS5mYWlybGVhZC52MS5GaWxlc0ZpbmRQYXJ0UmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzRmluZFBhcnRSZXNwb25zZSIEqLsYARJXCghEcm9wUGFydBIhLmZhaXJsZWFkLnYxLkZpbGVzRHJvcFBhcnRSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNEcm9wUGFydFJlc3BvbnNlIgSouxgBElAKBVdhdGNoEh4uZmFpcmxlYWQudjEuRmlsZXNXYXRjaFJlcXVlc3QaHy5mYWlybGVhZC52MS5GaWxlc1dhdGNoUmVzcG9uc2UiBKi7GAEwARJUCgdCYXJyaWVyEiAuZmFpcmxlYWQudjEuRmlsZXNCYXJyaWVyUmVxdWVzdBohLmZhaXJsZWFkLnYxLkZpbGVzQmFycmllclJlc3BvbnNlIgSouxgBYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIi8KA1BpbhIWCg5jYW5vbmljYWxfcGF0aBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCSKlAQoVRmlsZXNQcmVmbGlnaHRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEi0KCW9wZXJhdGlvbhgDIAEoDjIaLmZhaXJsZWFkLnYxLkZpbGVPcGVyYXRpb24SEwoLY291bnRfYmVsb3cYBCABKAgSJwoGZXh0ZW50GAUgASgLMhcuZmFpcmxlYWQudjEuVHJlZUV4dGVudCJACgpUcmVlRXh0ZW50Eg8KB2VudHJpZXMYASABKAQSDQoFZGVwdGgYAiABKA0SEgoKcGF0aF9ieXRlcxgDIAEoBCKBAQoWRmlsZXNQcmVmbGlnaHRSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIQCghpZGVudGl0eRgDIAEoCRINCgViZWxvdxgEIAEoBCK8AQoGRXhwb3J0EhEKCXdvcmtzcGFjZRgBIAEoCRIQCgh3cml0YWJsZRgCIAEoCBITCgtjb250YWlubWVudBgDIAEoCRINCgVzdGF0ZRgEIAEoCRITCgtsZWFzZV9lcG9jaBgFIAEoBBIQCghzaW5jZV9tcxgGIAEoAxIOCgZyZWFzb24YByABKAkSMgoJZnJlc2huZXNzGAggASgLMh8uZmFpcmxlYWQudjEuV29ya3NwYWNlRnJlc2huZXNzIicKF0ZpbGVzTGlzdEV4cG9ydHNSZXF1ZXN0EgwKBG5vZGUYASABKAkiQAoYRmlsZXNMaXN0RXhwb3J0c1Jlc3BvbnNlEiQKB2V4cG9ydHMYASADKAsyEy5mYWlybGVhZC52MS5FeHBvcnQiZgoQRmlsZXNTdGF0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRISCgphc2tfbm9ib2R5GAMgASgIEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiJbChFGaWxlc1N0YXRSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKEAQoQRmlsZXNMaXN0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIRCglyZWN1cnNpdmUYAyABKAgSDQoFbGltaXQYBCABKA0SDgoGY3Vyc29yGAUgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiKfAQoRRmlsZXNMaXN0UmVzcG9uc2USIwoHZW50cmllcxgBIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEhMKC25leHRfY3Vyc29yGAMgASgJEiMKBnNvdXJjZRgEIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSLfAQoQRmlsZXNSZWFkUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZvZmZzZXQYAyABKAQSDgoGbGVuZ3RoGAQgASgEEhAKCGlmX21hdGNoGAUgASgJEhQKDHJlc3VtZV9ieXRlcxgGIAEoBBIVCg1yZXN1bWVfZGlnZXN0GAcgASgJEiwKDGtub3duX2NodW5rcxgIIAEoCzIWLmZhaXJsZWFkLnYxLkNodW5rTGlzdBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iQQoJQ2h1bmtMaXN0EhQKDGF2ZXJhZ2VfYml0cxgBIAEoDRINCgVzaXplcxgCIAMoDRIPCgdkaWdlc3RzGAMgASgMIi4KCEZpbGVDb3B5Eg4KBm9mZnNldBgBIAEoBBISCgpzaXplX2J5dGVzGAIgASgEIrEBChFGaWxlc1JlYWRSZXNwb25zZRIpCgZoZWFkZXIYASABKAsyFy5mYWlybGVhZC52MS5GaWxlSGVhZGVySAASKwoHdHJhaWxlchgCIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVySAASFQoFY2h1bmsYAyABKAxCBLC7GAFIABIlCgRjb3B5GAQgASgLMhUuZmFpcmxlYWQudjEuRmlsZUNvcHlIAEIGCgRwYXJ0ImsKCkZpbGVIZWFkZXISIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USFQoNcmVzdW1lZF9ieXRlcxgDIAEoBCIxCgtGaWxlVHJhaWxlchISCgpzaXplX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCSKyAQoRRmlsZXNXcml0ZVJlcXVlc3QSKgoGaGVhZGVyGAEgASgLMhguZmFpcmxlYWQudjEuV3JpdGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAEiUKBGNvcHkYBCABKAsyFS5mYWlybGVhZC52MS5GaWxlQ29weUgAQgYKBHBhcnQivgIKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCBIQCghwYXJ0X2tleRgKIAEoCRIUCgxyZXN1bWVfYnl0ZXMYCyABKAQSFQoNcmVzdW1lX2RpZ2VzdBgMIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iigEKEkZpbGVzV3JpdGVSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRITCgtwdWJsaWNhdGlvbhgDIAEoCRIXCg9yZXBsYWNlZF9kaWdlc3QYBCABKAkiSQoURmlsZXNGaW5kUGFydFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEAoIcGFydF9rZXkYAyABKAkiYAoVRmlsZXNGaW5kUGFydFJlc3BvbnNlEhIKCmhlbGRfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJEiMKBnNvdXJjZRgDIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJYChZGaWxlc0xpc3RDaHVua3NSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbiJmChdGaWxlc0xpc3RDaHVua3NSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USJgoGY2h1bmtzGAIgASgLMhYuZmFpcmxlYWQudjEuQ2h1bmtMaXN0IkkKFEZpbGVzRHJvcFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJIjwKFUZpbGVzRHJvcFBhcnRSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiugEKEkZpbGVzUmVtb3ZlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIRCglyZWN1cnNpdmUYAyABKAgSEAoIaWZfbWF0Y2gYBCABKAkSJwoHaWZfa2luZBgFIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBIWCg5pZl9saW5rX3RhcmdldBgGIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iSwoTRmlsZXNSZW1vdmVSZXNwb25zZRIPCgdyZW1vdmVkGAEgASgEEiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKFAQoQRmlsZXNNb3ZlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEZnJvbRgCIAEoCRIKCgJ0bxgDIAEoCRIiCghmcm9tX3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhIgCgZ0b19waW4YFSABKAsyEC5mYWlybGVhZC52MS5QaW4iOAoRRmlsZXNNb3ZlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlImkKFkZpbGVzTWFrZUZvbGRlclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDwoHcGFyZW50cxgDIAEoCBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4iYQoXRmlsZXNNYWtlRm9sZGVyUmVzcG9uc2USIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UihQEKFEZpbGVzUmVhZFRyZWVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBnN0cmljdBgDIAEoCBIPCgdleGNsdWRlGAQgAygJEgwKBG9ubHkYBSADKAkSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJ7CglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgSEQoJY29weV9mcm9tGAQgASgJEhAKCGlmX21hdGNoGAUgASgJInAKC1RyZWVUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSDgoGZGlnZXN0GAYgASgJIuUBChVGaWxlc1dyaXRlVHJlZVJlcXVlc3QSLAoGaGVhZGVyGAEgASgLMhwuZmFpcmxlYWQudjEuV3JpdGVUcmVlSGVhZGVyEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSLgoMZmlsZV90cmFpbGVyGAMgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgFIAEoDEIEsLsYASL3AQoPV3JpdGVUcmVlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEg4KBnN0cmljdBgEIAEoCBIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCmtlZXBfZXF1YWwYByABKAgSJwoGZXh0ZW50GAggASgLMhcuZmFpcmxlYWQudjEuVHJlZUV4dGVudBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4ipwEKFkZpbGVzV3JpdGVUcmVlUmVzcG9uc2USKAoGc3RvcmVkGAEgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhEKCXVuY2hhbmdlZBgEIAEoBCJ9ChRGaWxlc01hbmlmZXN0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIUCgxrbm93bl9kaWdlc3QYAyABKAkSDwoHc2hhbGxvdxgEIAEoCBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4i+QEKFUZpbGVzTWFuaWZlc3RSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USDgoGZGlnZXN0GAIgASgJEhEKCXVuY2hhbmdlZBgDIAEoCBIjCgdlbnRyaWVzGAQgAygLMhIuZmFpcmxlYWQudjEuRW50cnkSKwoIcHJvYmxlbXMYBSADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLQoHdHJhaWxlchgGIAEoCzIcLmZhaXJsZWFkLnYxLk1hbmlmZXN0VHJhaWxlchIXCg9mb2xkZXJfaWRlbnRpdHkYByABKAkikAEKD01hbmlmZXN0VHJhaWxlchINCgVmaWxlcxgBIAEoBBIPCgdmb2xkZXJzGAIgASgEEg0KBWxpbmtzGAMgASgEEhIKCnNpemVfYnl0ZXMYBCABKAQSDgoGZmFpbGVkGAUgASgEEhQKDGhhc2hlZF9maWxlcxgGIAEoBBIUCgxoYXNoZWRfYnl0ZXMYByABKAQiYgoRRmlsZXNXYXRjaFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDQoFc2luY2UYAyABKAkSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluIo8CChJGaWxlc1dhdGNoUmVzcG9uc2USKQoEa2luZBgBIAEoDjIbLmZhaXJsZWFkLnYxLkZpbGVzV2F0Y2hLaW5kEg4KBmN1cnNvchgCIAEoCRIMCgRwYXRoGAMgASgJEgwKBGZyb20YBCABKAkSIQoFZW50cnkYBSABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIhCgVmYXVsdBgGIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0Eg8KB2ZvbGRlcnMYByABKAQSFwoPY292ZXJlZF9mb2xkZXJzGAggASgEEg0KBXRva2VuGAkgASgJEiMKBnNvdXJjZRgKIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSI3ChNGaWxlc0JhcnJpZXJSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRINCgV0b2tlbhgCIAEoCSJJChRGaWxlc0JhcnJpZXJSZXNwb25zZRIOCgZjdXJzb3IYASABKAkSIQoFZmF1bHQYAiABKAsyEi5mYWlybGVhZC52MS5GYXVsdCLFAQoSV29ya3NwYWNlRnJlc2huZXNzEg0KBXdhdGNoGAEgASgJEhUKDWxhc3RfZXZlbnRfbXMYAiABKAMSFAoMbGFzdF9zY2FuX21zGAMgASgDEg8KB2ZvbGRlcnMYBCABKAQSFwoPY292ZXJlZF9mb2xkZXJzGAUgASgEEiEKBWZhdWx0GAYgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQSJgoFbGltaXQYByABKAsyFy5mYWlybGVhZC52MS5XYXRjaExpbWl0IksKCldhdGNoTGltaXQSDQoFbGltaXQYASABKAQSDwoHc2V0dGluZxgCIAEoCRIMCgR1c2VkGAMgASgEEg8KB3JlYWNoZWQYBCABKAgqfgoJRW50cnlLaW5kEhoKFkVOVFJZX0tJTkRfVU5TUEVDSUZJRUQQABITCg9FTlRSWV9LSU5EX0ZJTEUQARIVChFFTlRSWV9LSU5EX0ZPTERFUhACEhMKD0VOVFJZX0tJTkRfTElOSxADEhQKEEVOVFJZX0tJTkRfT1RIRVIQBCrVAQoNRmlsZU9wZXJhdGlvbhIeChpGSUxFX09QRVJBVElPTl9VTlNQRUNJRklFRBAAEhcKE0ZJTEVfT1BFUkFUSU9OX1JFQUQQARIYChRGSUxFX09QRVJBVElPTl9XUklURRACEhkKFUZJTEVfT1BFUkFUSU9OX1JFTU9WRRADEhcKE0ZJTEVfT1BFUkFUSU9OX01PVkUQBBIeChpGSUxFX09QRVJBVElPTl9NQUtFX0ZPTERFUhAFEh0KGUZJTEVfT1BFUkFUSU9OX1dSSVRFX1RSRUUQBiqQAQoRV3JpdGVQcmVjb25kaXRpb24SIgoeV1JJVEVfUFJFQ09ORElUSU9OX1VOU1BFQ0lGSUVEEAASHQoZV1JJVEVfUFJFQ09ORElUSU9OX0FCU0VOVBABEhwKGFdSSVRFX1BSRUNPTkRJVElPTl9NQVRDSBACEhoKFldSSVRFX1BSRUNPTkRJVElPTl9BTlkQAyriAgoORmlsZXNXYXRjaEtpbmQSIAocRklMRVNfV0FUQ0hfS0lORF9VTlNQRUNJRklFRBAAEh4KGkZJTEVTX1dBVENIX0tJTkRfQVZBSUxBQkxFEAESIAocRklMRVNfV0FUQ0hfS0lORF9VTkFWQUlMQUJMRRACEhgKFEZJTEVTX1dBVENIX0tJTkRfR0FQEAMSHAoYRklMRVNfV0FUQ0hfS0lORF9DUkVBVEVEEAQSHAoYRklMRVNfV0FUQ0hfS0lORF9DSEFOR0VEEAUSHAoYRklMRVNfV0FUQ0hfS0lORF9SRU1PVkVEEAYSGgoWRklMRVNfV0FUQ0hfS0lORF9NT1ZFRBAHEh4KGkZJTEVTX1dBVENIX0tJTkRfUEVSTUlUVEVEEAgSHgoaRklMRVNfV0FUQ0hfS0lORF9XSVRIRFJBV04QCRIcChhGSUxFU19XQVRDSF9LSU5EX1NFVFRMRUQQCjLOCwoFRmlsZXMSYAoLTGlzdEV4cG9ydHMSJC5mYWlybGVhZC52MS5GaWxlc0xpc3RFeHBvcnRzUmVxdWVzdBolLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXNwb25zZSIEqLsYARJLCgRTdGF0Eh0uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzU3RhdFJlc3BvbnNlIgSouxgBEksKBExpc3QSHS5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVzcG9uc2UiBKi7GAESWgoJUHJlZmxpZ2h0EiIuZmFpcmxlYWQudjEuRmlsZXNQcmVmbGlnaHRSZXF1ZXN0GiMuZmFpcmxlYWQudjEuRmlsZXNQcmVmbGlnaHRSZXNwb25zZSIEqLsYARJNCgRSZWFkEh0uZmFpcmxlYWQudjEuRmlsZXNSZWFkUmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFJlc3BvbnNlIgSouxgBMAESUAoFV3JpdGUSHi5mYWlybGVhZC52MS5GaWxlc1dyaXRlUmVxdWVzdBofLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVSZXNwb25zZSIEqLsYAygBElEKBlJlbW92ZRIfLmZhaXJsZWFkLnYxLkZpbGVzUmVtb3ZlUmVxdWVzdBogLmZhaXJsZWFkLnYxLkZpbGVzUmVtb3ZlUmVzcG9uc2UiBKi7GAMSSwoETW92ZRIdLmZhaXJsZWFkLnYxLkZpbGVzTW92ZVJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc01vdmVSZXNwb25zZSIEqLsYAxJdCgpNYWtlRm9sZGVyEiMuZmFpcmxlYWQudjEuRmlsZXNNYWtlRm9sZGVyUmVxdWVzdBokLmZhaXJsZWFkLnYxLkZpbGVzTWFrZUZvbGRlclJlc3BvbnNlIgSouxgDElkKCFJlYWRUcmVlEiEuZmFpcmxlYWQudjEuRmlsZXNSZWFkVHJlZVJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc1JlYWRUcmVlUmVzcG9uc2UiBKi7GAEwARJcCglXcml0ZVRyZWUSIi5mYWlybGVhZC52MS5GaWxlc1dyaXRlVHJlZVJlcXVlc3QaIy5mYWlybGVhZC52MS5GaWxlc1dyaXRlVHJlZVJlc3BvbnNlIgSouxgDKAESWQoITWFuaWZlc3QSIS5mYWlybGVhZC52MS5GaWxlc01hbmlmZXN0UmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzTWFuaWZlc3RSZXNwb25zZSIEqLsYATABElcKCEZpbmRQYXJ0EiEuZmFpcmxlYWQudjEuRmlsZXNGaW5kUGFydFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc0ZpbmRQYXJ0UmVzcG9uc2UiBKi7GAESXwoKTGlzdENodW5rcxIjLmZhaXJsZWFkLnYxLkZpbGVzTGlzdENodW5rc1JlcXVlc3QaJC5mYWlybGVhZC52MS5GaWxlc0xpc3RDaHVua3NSZXNwb25zZSIEqLsYATABElcKCERyb3BQYXJ0EiEuZmFpcmxlYWQudjEuRmlsZXNEcm9wUGFydFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc0Ryb3BQYXJ0UmVzcG9uc2UiBKi7GAESUAoFV2F0Y2gSHi5mYWlybGVhZC52MS5GaWxlc1dhdGNoUmVxdWVzdBofLmZhaXJsZWFkLnYxLkZpbGVzV2F0Y2hSZXNwb25zZSIEqLsYATABElQKB0JhcnJpZXISIC5mYWlybGVhZC52MS5GaWxlc0JhcnJpZXJSZXF1ZXN0GiEuZmFpcmxlYWQudjEuRmlsZXNCYXJyaWVyUmVzcG9uc2UiBKi7GAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * An entry of a workspace.
@@ -642,6 +642,14 @@ export type FilesReadRequest = Message<"fairlead.v1.FilesReadRequest"> & {
   resumeDigest: string;
 
   /**
+   * The chunks of a file that the caller has: what the file that is read has in common with it need not be sent, but may
+   * come as copies. Only without a range.
+   *
+   * @generated from field: fairlead.v1.ChunkList known_chunks = 8;
+   */
+  knownChunks?: ChunkList | undefined;
+
+  /**
    * Only on this; set by the gateway for its node.
    *
    * @generated from field: fairlead.v1.Pin pin = 20;
@@ -655,6 +663,71 @@ export type FilesReadRequest = Message<"fairlead.v1.FilesReadRequest"> & {
  */
 export const FilesReadRequestSchema: GenMessage<FilesReadRequest> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_files, 14);
+
+/**
+ * The chunks that a file consists of, one behind the other. A chunk ends where the bytes before its end say so, which is
+ * the same on both sides: what is put in or taken out changes the chunks around that place and no others.
+ *
+ * @generated from message fairlead.v1.ChunkList
+ */
+export type ChunkList = Message<"fairlead.v1.ChunkList"> & {
+  /**
+   * The average size of a chunk is two to this power, in bytes: 16 to 20.
+   *
+   * @generated from field: uint32 average_bits = 1;
+   */
+  averageBits: number;
+
+  /**
+   * Bytes of each chunk.
+   *
+   * @generated from field: repeated uint32 sizes = 2;
+   */
+  sizes: number[];
+
+  /**
+   * SHA-256 of each chunk, 32 bytes, one behind the other.
+   *
+   * @generated from field: bytes digests = 3;
+   */
+  digests: Uint8Array;
+};
+
+/**
+ * Describes the message fairlead.v1.ChunkList.
+ * Use `create(ChunkListSchema)` to create a new message.
+ */
+export const ChunkListSchema: GenMessage<ChunkList> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 15);
+
+/**
+ * Bytes that are not sent, since the receiver has them in another file: in a read the one whose chunks were named, in a
+ * write the one that is replaced.
+ *
+ * @generated from message fairlead.v1.FileCopy
+ */
+export type FileCopy = Message<"fairlead.v1.FileCopy"> & {
+  /**
+   * The first of them in that file.
+   *
+   * @generated from field: uint64 offset = 1;
+   */
+  offset: bigint;
+
+  /**
+   * How many.
+   *
+   * @generated from field: uint64 size_bytes = 2;
+   */
+  sizeBytes: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.FileCopy.
+ * Use `create(FileCopySchema)` to create a new message.
+ */
+export const FileCopySchema: GenMessage<FileCopy> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 16);
 
 /**
  * A part of a file.
@@ -691,6 +764,14 @@ export type FilesReadResponse = Message<"fairlead.v1.FilesReadResponse"> & {
      */
     value: Uint8Array;
     case: "chunk";
+  } | {
+    /**
+     * Bytes that the caller has, in their place among the chunks; only where it named `known_chunks`.
+     *
+     * @generated from field: fairlead.v1.FileCopy copy = 4;
+     */
+    value: FileCopy;
+    case: "copy";
   } | { case: undefined; value?: undefined };
 };
 
@@ -699,7 +780,7 @@ export type FilesReadResponse = Message<"fairlead.v1.FilesReadResponse"> & {
  * Use `create(FilesReadResponseSchema)` to create a new message.
  */
 export const FilesReadResponseSchema: GenMessage<FilesReadResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 15);
+  messageDesc(file_fairlead_v1_files, 17);
 
 /**
  * What is about to come.
@@ -734,7 +815,7 @@ export type FileHeader = Message<"fairlead.v1.FileHeader"> & {
  * Use `create(FileHeaderSchema)` to create a new message.
  */
 export const FileHeaderSchema: GenMessage<FileHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 16);
+  messageDesc(file_fairlead_v1_files, 18);
 
 /**
  * What came.
@@ -762,7 +843,7 @@ export type FileTrailer = Message<"fairlead.v1.FileTrailer"> & {
  * Use `create(FileTrailerSchema)` to create a new message.
  */
 export const FileTrailerSchema: GenMessage<FileTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 17);
+  messageDesc(file_fairlead_v1_files, 19);
 
 /**
  * A part of a file to be written.
@@ -799,6 +880,15 @@ export type FilesWriteRequest = Message<"fairlead.v1.FilesWriteRequest"> & {
      */
     value: Uint8Array;
     case: "chunk";
+  } | {
+    /**
+     * Bytes of the file that stands at the path, in their place among the chunks. The writer must be allowed to read it.
+     * `CONFLICT` with `details.reason` = `base_changed` when it is not the file any more that it was at first.
+     *
+     * @generated from field: fairlead.v1.FileCopy copy = 4;
+     */
+    value: FileCopy;
+    case: "copy";
   } | { case: undefined; value?: undefined };
 };
 
@@ -807,7 +897,7 @@ export type FilesWriteRequest = Message<"fairlead.v1.FilesWriteRequest"> & {
  * Use `create(FilesWriteRequestSchema)` to create a new message.
  */
 export const FilesWriteRequestSchema: GenMessage<FilesWriteRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 18);
+  messageDesc(file_fairlead_v1_files, 20);
 
 /**
  * What is to be written.
@@ -912,7 +1002,7 @@ export type WriteHeader = Message<"fairlead.v1.WriteHeader"> & {
  * Use `create(WriteHeaderSchema)` to create a new message.
  */
 export const WriteHeaderSchema: GenMessage<WriteHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 19);
+  messageDesc(file_fairlead_v1_files, 21);
 
 /**
  * What was written.
@@ -954,7 +1044,7 @@ export type FilesWriteResponse = Message<"fairlead.v1.FilesWriteResponse"> & {
  * Use `create(FilesWriteResponseSchema)` to create a new message.
  */
 export const FilesWriteResponseSchema: GenMessage<FilesWriteResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 20);
+  messageDesc(file_fairlead_v1_files, 22);
 
 /**
  * Which part.
@@ -989,7 +1079,7 @@ export type FilesFindPartRequest = Message<"fairlead.v1.FilesFindPartRequest"> &
  * Use `create(FilesFindPartRequestSchema)` to create a new message.
  */
 export const FilesFindPartRequestSchema: GenMessage<FilesFindPartRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 21);
+  messageDesc(file_fairlead_v1_files, 23);
 
 /**
  * What is kept of it.
@@ -1024,7 +1114,70 @@ export type FilesFindPartResponse = Message<"fairlead.v1.FilesFindPartResponse">
  * Use `create(FilesFindPartResponseSchema)` to create a new message.
  */
 export const FilesFindPartResponseSchema: GenMessage<FilesFindPartResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 22);
+  messageDesc(file_fairlead_v1_files, 24);
+
+/**
+ * Which file.
+ *
+ * @generated from message fairlead.v1.FilesListChunksRequest
+ */
+export type FilesListChunksRequest = Message<"fairlead.v1.FilesListChunksRequest"> & {
+  /**
+   * The workspace. (At a gateway: `NODE:/NAME`.)
+   *
+   * @generated from field: string workspace = 1;
+   */
+  workspace: string;
+
+  /**
+   * The file.
+   *
+   * @generated from field: string path = 2;
+   */
+  path: string;
+
+  /**
+   * Only on this; set by the gateway for its node.
+   *
+   * @generated from field: fairlead.v1.Pin pin = 20;
+   */
+  pin?: Pin | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesListChunksRequest.
+ * Use `create(FilesListChunksRequestSchema)` to create a new message.
+ */
+export const FilesListChunksRequestSchema: GenMessage<FilesListChunksRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 25);
+
+/**
+ * Some of its chunks, behind those of the messages before.
+ *
+ * @generated from message fairlead.v1.FilesListChunksResponse
+ */
+export type FilesListChunksResponse = Message<"fairlead.v1.FilesListChunksResponse"> & {
+  /**
+   * First message only: where it comes from. It holds no chunks.
+   *
+   * @generated from field: fairlead.v1.Source source = 1;
+   */
+  source?: Source | undefined;
+
+  /**
+   * The next chunks.
+   *
+   * @generated from field: fairlead.v1.ChunkList chunks = 2;
+   */
+  chunks?: ChunkList | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.FilesListChunksResponse.
+ * Use `create(FilesListChunksResponseSchema)` to create a new message.
+ */
+export const FilesListChunksResponseSchema: GenMessage<FilesListChunksResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 26);
 
 /**
  * Which part.
@@ -1059,7 +1212,7 @@ export type FilesDropPartRequest = Message<"fairlead.v1.FilesDropPartRequest"> &
  * Use `create(FilesDropPartRequestSchema)` to create a new message.
  */
 export const FilesDropPartRequestSchema: GenMessage<FilesDropPartRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 23);
+  messageDesc(file_fairlead_v1_files, 27);
 
 /**
  * It is not there any more.
@@ -1080,7 +1233,7 @@ export type FilesDropPartResponse = Message<"fairlead.v1.FilesDropPartResponse">
  * Use `create(FilesDropPartResponseSchema)` to create a new message.
  */
 export const FilesDropPartResponseSchema: GenMessage<FilesDropPartResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 24);
+  messageDesc(file_fairlead_v1_files, 28);
 
 /**
  * What to remove.
@@ -1143,7 +1296,7 @@ export type FilesRemoveRequest = Message<"fairlead.v1.FilesRemoveRequest"> & {
  * Use `create(FilesRemoveRequestSchema)` to create a new message.
  */
 export const FilesRemoveRequestSchema: GenMessage<FilesRemoveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 25);
+  messageDesc(file_fairlead_v1_files, 29);
 
 /**
  * What was removed.
@@ -1171,7 +1324,7 @@ export type FilesRemoveResponse = Message<"fairlead.v1.FilesRemoveResponse"> & {
  * Use `create(FilesRemoveResponseSchema)` to create a new message.
  */
 export const FilesRemoveResponseSchema: GenMessage<FilesRemoveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 26);
+  messageDesc(file_fairlead_v1_files, 30);
 
 /**
  * What to rename.
@@ -1220,7 +1373,7 @@ export type FilesMoveRequest = Message<"fairlead.v1.FilesMoveRequest"> & {
  * Use `create(FilesMoveRequestSchema)` to create a new message.
  */
 export const FilesMoveRequestSchema: GenMessage<FilesMoveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 27);
+  messageDesc(file_fairlead_v1_files, 31);
 
 /**
  * It was renamed.
@@ -1241,7 +1394,7 @@ export type FilesMoveResponse = Message<"fairlead.v1.FilesMoveResponse"> & {
  * Use `create(FilesMoveResponseSchema)` to create a new message.
  */
 export const FilesMoveResponseSchema: GenMessage<FilesMoveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 28);
+  messageDesc(file_fairlead_v1_files, 32);
 
 /**
  * Which folder to make.
@@ -1283,7 +1436,7 @@ export type FilesMakeFolderRequest = Message<"fairlead.v1.FilesMakeFolderRequest
  * Use `create(FilesMakeFolderRequestSchema)` to create a new message.
  */
 export const FilesMakeFolderRequestSchema: GenMessage<FilesMakeFolderRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 29);
+  messageDesc(file_fairlead_v1_files, 33);
 
 /**
  * It was made.
@@ -1311,7 +1464,7 @@ export type FilesMakeFolderResponse = Message<"fairlead.v1.FilesMakeFolderRespon
  * Use `create(FilesMakeFolderResponseSchema)` to create a new message.
  */
 export const FilesMakeFolderResponseSchema: GenMessage<FilesMakeFolderResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 30);
+  messageDesc(file_fairlead_v1_files, 34);
 
 /**
  * Which tree.
@@ -1367,7 +1520,7 @@ export type FilesReadTreeRequest = Message<"fairlead.v1.FilesReadTreeRequest"> &
  * Use `create(FilesReadTreeRequestSchema)` to create a new message.
  */
 export const FilesReadTreeRequestSchema: GenMessage<FilesReadTreeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 31);
+  messageDesc(file_fairlead_v1_files, 35);
 
 /**
  * A part of a tree. A file's content follows its entry: all of it in one pack, or as chunks until its trailer.
@@ -1423,7 +1576,7 @@ export type FilesReadTreeResponse = Message<"fairlead.v1.FilesReadTreeResponse">
  * Use `create(FilesReadTreeResponseSchema)` to create a new message.
  */
 export const FilesReadTreeResponseSchema: GenMessage<FilesReadTreeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 32);
+  messageDesc(file_fairlead_v1_files, 36);
 
 /**
  * An entry of a tree.
@@ -1473,7 +1626,7 @@ export type TreeEntry = Message<"fairlead.v1.TreeEntry"> & {
  * Use `create(TreeEntrySchema)` to create a new message.
  */
 export const TreeEntrySchema: GenMessage<TreeEntry> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 33);
+  messageDesc(file_fairlead_v1_files, 37);
 
 /**
  * What a whole tree was.
@@ -1529,7 +1682,7 @@ export type TreeTrailer = Message<"fairlead.v1.TreeTrailer"> & {
  * Use `create(TreeTrailerSchema)` to create a new message.
  */
 export const TreeTrailerSchema: GenMessage<TreeTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 34);
+  messageDesc(file_fairlead_v1_files, 38);
 
 /**
  * A part of a tree to be stored, of the same form as in `ReadTree`.
@@ -1578,7 +1731,7 @@ export type FilesWriteTreeRequest = Message<"fairlead.v1.FilesWriteTreeRequest">
  * Use `create(FilesWriteTreeRequestSchema)` to create a new message.
  */
 export const FilesWriteTreeRequestSchema: GenMessage<FilesWriteTreeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 35);
+  messageDesc(file_fairlead_v1_files, 39);
 
 /**
  * Where a tree is stored.
@@ -1656,7 +1809,7 @@ export type WriteTreeHeader = Message<"fairlead.v1.WriteTreeHeader"> & {
  * Use `create(WriteTreeHeaderSchema)` to create a new message.
  */
 export const WriteTreeHeaderSchema: GenMessage<WriteTreeHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 36);
+  messageDesc(file_fairlead_v1_files, 40);
 
 /**
  * How storing a tree went.
@@ -1698,7 +1851,7 @@ export type FilesWriteTreeResponse = Message<"fairlead.v1.FilesWriteTreeResponse
  * Use `create(FilesWriteTreeResponseSchema)` to create a new message.
  */
 export const FilesWriteTreeResponseSchema: GenMessage<FilesWriteTreeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 37);
+  messageDesc(file_fairlead_v1_files, 41);
 
 /**
  * Which folder.
@@ -1747,7 +1900,7 @@ export type FilesManifestRequest = Message<"fairlead.v1.FilesManifestRequest"> &
  * Use `create(FilesManifestRequestSchema)` to create a new message.
  */
 export const FilesManifestRequestSchema: GenMessage<FilesManifestRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 38);
+  messageDesc(file_fairlead_v1_files, 42);
 
 /**
  * A part of a manifest.
@@ -1812,7 +1965,7 @@ export type FilesManifestResponse = Message<"fairlead.v1.FilesManifestResponse">
  * Use `create(FilesManifestResponseSchema)` to create a new message.
  */
 export const FilesManifestResponseSchema: GenMessage<FilesManifestResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 39);
+  messageDesc(file_fairlead_v1_files, 43);
 
 /**
  * What a whole manifest was. Without it the manifest was cut off.
@@ -1875,7 +2028,7 @@ export type ManifestTrailer = Message<"fairlead.v1.ManifestTrailer"> & {
  * Use `create(ManifestTrailerSchema)` to create a new message.
  */
 export const ManifestTrailerSchema: GenMessage<ManifestTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 40);
+  messageDesc(file_fairlead_v1_files, 44);
 
 /**
  * What to watch.
@@ -1917,7 +2070,7 @@ export type FilesWatchRequest = Message<"fairlead.v1.FilesWatchRequest"> & {
  * Use `create(FilesWatchRequestSchema)` to create a new message.
  */
 export const FilesWatchRequestSchema: GenMessage<FilesWatchRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 41);
+  messageDesc(file_fairlead_v1_files, 45);
 
 /**
  * One event of a watch.
@@ -2001,7 +2154,7 @@ export type FilesWatchResponse = Message<"fairlead.v1.FilesWatchResponse"> & {
  * Use `create(FilesWatchResponseSchema)` to create a new message.
  */
 export const FilesWatchResponseSchema: GenMessage<FilesWatchResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 42);
+  messageDesc(file_fairlead_v1_files, 46);
 
 /**
  * Which watch to settle.
@@ -2029,7 +2182,7 @@ export type FilesBarrierRequest = Message<"fairlead.v1.FilesBarrierRequest"> & {
  * Use `create(FilesBarrierRequestSchema)` to create a new message.
  */
 export const FilesBarrierRequestSchema: GenMessage<FilesBarrierRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 43);
+  messageDesc(file_fairlead_v1_files, 47);
 
 /**
  * The barrier was set, or could not be.
@@ -2057,7 +2210,7 @@ export type FilesBarrierResponse = Message<"fairlead.v1.FilesBarrierResponse"> &
  * Use `create(FilesBarrierResponseSchema)` to create a new message.
  */
 export const FilesBarrierResponseSchema: GenMessage<FilesBarrierResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 44);
+  messageDesc(file_fairlead_v1_files, 48);
 
 /**
  * How fresh what a node knows of a workspace is.
@@ -2120,7 +2273,7 @@ export type WorkspaceFreshness = Message<"fairlead.v1.WorkspaceFreshness"> & {
  * Use `create(WorkspaceFreshnessSchema)` to create a new message.
  */
 export const WorkspaceFreshnessSchema: GenMessage<WorkspaceFreshness> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 45);
+  messageDesc(file_fairlead_v1_files, 49);
 
 /**
  * The kernel's limit of watched folders.
@@ -2162,7 +2315,7 @@ export type WatchLimit = Message<"fairlead.v1.WatchLimit"> & {
  * Use `create(WatchLimitSchema)` to create a new message.
  */
 export const WatchLimitSchema: GenMessage<WatchLimit> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 46);
+  messageDesc(file_fairlead_v1_files, 50);
 
 /**
  * What an entry is.
@@ -2569,6 +2722,17 @@ export const Files: GenService<{
     methodKind: "unary";
     input: typeof FilesFindPartRequestSchema;
     output: typeof FilesFindPartResponseSchema;
+  },
+  /**
+   * The chunks that a file consists of, so that a write to it need not send those that it has. What may be read may be
+   * asked about; the file is read for it. Of a file that is better sent whole no list comes.
+   *
+   * @generated from rpc fairlead.v1.Files.ListChunks
+   */
+  listChunks: {
+    methodKind: "server_streaming";
+    input: typeof FilesListChunksRequestSchema;
+    output: typeof FilesListChunksResponseSchema;
   },
   /**
    * Takes away what is kept of a write, or would be once it ends.
