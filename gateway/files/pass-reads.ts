@@ -1,6 +1,6 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { digestOf, isDigest } from "../../shared/content/digest.ts";
-import type { Fault } from "../../shared/fault/fault.ts";
+import { type Fault, isFault } from "../../shared/fault/fault.ts";
 import {
   EntryProblemSchema,
   type EntryProblem,
@@ -14,6 +14,7 @@ import {
 import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
+import { parseEntryPath } from "../../shared/tree/tree-names.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { performStream, type Operation } from "./operation.ts";
 import { streamOptions, measureRead, transferOptions, type Target } from "./target.ts";
@@ -127,8 +128,8 @@ async function* treeParts(
   const denied: EntryProblem[] = [];
   let root = target.path as string;
   const filter = createTreeFilter({
-    denial: (path) => target.denial(below(root, path)),
-    isHidden: (path) => target.isHidden(below(root, path)),
+    denial: (path) => flawOf(path) ?? target.denial(below(root, path)),
+    isHidden: async (path) => !flawOf(path) && (await target.isHidden(below(root, path))),
     onDenied: (path, fault) => {
       if (strict) throw fault;
       denied.push(toProblem(path, fault));
@@ -157,6 +158,17 @@ async function* treeParts(
 /** An entry of a tree that the gateway left out. */
 export function toProblem(path: string, fault: Fault): EntryProblem {
   return create(EntryProblemSchema, { path, fault: toWireFault(fault) });
+}
+
+/** Why an entry's path is none: whoever sends a tree is not trusted with what stands in it. */
+export function flawOf(path: string): Fault | undefined {
+  try {
+    parseEntryPath(path);
+    return undefined;
+  } catch (error) {
+    if (isFault(error)) return error;
+    throw error;
+  }
 }
 
 /** A path of a tree as one of the workspace. */

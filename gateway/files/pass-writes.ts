@@ -17,7 +17,7 @@ import type { CallContext } from "../../shared/rpc/service.ts";
 import type { AdmittedPin } from "./admission.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { perform, type Operation } from "./operation.ts";
-import { below, remember, toProblem } from "./pass-reads.ts";
+import { below, flawOf, remember, toProblem } from "./pass-reads.ts";
 import { streamOptions, transferOptions, type Target } from "./target.ts";
 import { createTreeFilter, type TreeFilter } from "./tree-filter.ts";
 
@@ -186,9 +186,9 @@ export async function passWriteTree(
     const denied: EntryProblem[] = [];
     const root = operation.canonicalPath ?? target.path;
     const filter = createTreeFilter({
-      denial: (at) => target.denial(below(root, at)),
+      denial: (at) => flawOf(at) ?? target.denial(below(root, at)),
       // What is copied is read: a digest alone gives nobody content.
-      denialOfCopy: (at) => target.denial(below(root, at), "read"),
+      denialOfCopy: (at) => flawOf(at) ?? target.denial(below(root, at), "read"),
       onDenied: (at, fault) => {
         if (strict) throw fault;
         if (denied.length < maxProblems) denied.push(toProblem(at, fault));

@@ -112,7 +112,9 @@ class Filter implements TreeFilter {
   async #judgeCopy({ copyFrom }: TreeEntry): Promise<Fault | undefined> {
     if (copyFrom === "") return undefined;
     const judge = this.#options.denialOfCopy;
-    if (!judge) return malformed("a file that is sent is said to be a copy");
+    // To whoever receives the tree it would be one more name of a file of his own.
+    if (!judge)
+      return new Fault("HARDLINK_REFUSED", "a file that is sent has content of its own, and is no copy");
     return await judge(copyFrom);
   }
 

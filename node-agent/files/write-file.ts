@@ -14,6 +14,7 @@ import type { StagePart } from "../../shared/root/part.ts";
 import type { OpenFile, Precondition, StagedFile } from "../../shared/root/root-handle.ts";
 import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
 import { DeltaBase, fromWireCopy } from "../../shared/tree/delta.ts";
+import { requirePossible } from "../../shared/tree/tree-rules.ts";
 import type { GuardedRoot } from "../workspace/guarded-root.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { parseRequestPath, toCount, toPins, toWireEntry, toWireSource } from "./wire.ts";
@@ -46,7 +47,8 @@ export async function writeFile(
   try {
     const path = parseRequestPath(header.path);
     const precondition = toPrecondition(header.precondition, header.ifMatch, header.orAbsent);
-    const announcedBytes = toCount(header.sizeBytes, "sizeBytes");
+    requirePossible({ path, sizeBytes: header.sizeBytes });
+    const announcedBytes = Number(header.sizeBytes);
     const part = toStagePart(header);
     const root = workspace.root.pinned(toPins([path, header.pin]));
     await using replaced = openReplaced(root, path);

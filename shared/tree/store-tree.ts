@@ -14,6 +14,7 @@ import type { Pending, SmallFile, Streamed } from "./pending-entry.ts";
 import { copyLarge, readCopied, requireAnnounced, requireStanding } from "./standing.ts";
 import type { StoredTree, StoreTreeOptions } from "./store-tree-options.ts";
 import { startFolderTimes, type FolderTimes } from "./tree-folder-times.ts";
+import { createTreeNames } from "./tree-names.ts";
 import { maxInlineBytes, maxNamedProblems, type TreePart, type TreeProblem } from "./tree-part.ts";
 import {
   differs,
@@ -24,6 +25,7 @@ import {
   requireDepth,
   requireEntries,
   requirePathBytes,
+  requirePossible,
 } from "./tree-rules.ts";
 import { assertTrailer, createTreeTally } from "./tree-tally.ts";
 
@@ -62,6 +64,7 @@ class Storer implements AsyncDisposable {
   readonly #keepsEqual: boolean;
   readonly #batch: BatchWriter;
   readonly #times: FolderTimes;
+  readonly #names = createTreeNames();
   /** Small files of the batch, in its order. */
   #staged: Pending[] = [];
   #pending: Pending[] = [];
@@ -84,6 +87,7 @@ class Storer implements AsyncDisposable {
     if (this.#isClosed) throw malformed("something follows the closing message");
     await this.#makeRoot();
     for (const { path, fault } of part.problems ?? []) {
+      this.#count();
       this.#fail(
         path,
         fault ? fromWireFault(fault) : new Fault("INTERNAL", "the entry failed for no reason given"),
@@ -139,6 +143,7 @@ class Storer implements AsyncDisposable {
       const pending: Pending = { entry, state: "open" };
       this.#pending.push(pending);
       if (item.streamed) {
+        requirePossible(entry);
         this.#streamed = { entry, pending, file: undefined, receivedBytes: 0n };
         await this.#openFile(this.#streamed, item);
       } else {
@@ -198,10 +203,7 @@ class Storer implements AsyncDisposable {
   }
 
   #pathOf(entry: Entry): WorkspacePath {
-    const relative = parseWorkspacePath(entry.path);
-    if (relative === "") {
-      throw new Fault("PATH_INVALID", "an entry of the tree has no name", { details: { field: "path" } });
-    }
+    const relative = this.#names.take(entry);
     requireDepth(relative, this.#options);
     const path = appendPath(this.#options.path, relative);
     requirePathBytes(path);

@@ -1,6 +1,6 @@
 import { isDigest, type Digest } from "../content/digest.ts";
 import { Fault, isFault } from "../fault/fault.ts";
-import { EntryKind, type TreeExtent } from "../gen/fairlead/v1/files_pb.ts";
+import { type Entry, EntryKind, type TreeExtent } from "../gen/fairlead/v1/files_pb.ts";
 import { maxPathBytes, pathNames, type WorkspacePath } from "../names/workspace-path.ts";
 import { tooManyEntries, treePathTooLong, treeTooDeep } from "../root/refusals.ts";
 
@@ -70,6 +70,14 @@ export function requireExtent(extent: TreeExtent | undefined, path: WorkspacePat
   if (extent.depth > maxDepth) throw treeTooDeep(maxDepth, extent.depth);
   const bytes = Number(extent.pathBytes) + (path === "" ? 0 : Buffer.byteLength(path) + 1);
   if (bytes > maxPathBytes) throw treePathTooLong(maxPathBytes, bytes);
+}
+
+/** Fails with `TOO_LARGE` for a file of a size that no file has: who announces it is not to be listened to. */
+export function requirePossible({ path, sizeBytes }: Pick<Entry, "path" | "sizeBytes">): void {
+  if (sizeBytes <= BigInt(Number.MAX_SAFE_INTEGER)) return;
+  throw new Fault("TOO_LARGE", `${path} is announced with ${sizeBytes} bytes, which no file has`, {
+    details: { path, limit: Number.MAX_SAFE_INTEGER, actual: Number(sizeBytes) },
+  });
 }
 
 /** Whether a tree ended since the line it came on was lost: its sender may come back. */

@@ -316,4 +316,12 @@ export const files = [
     id: "files.tree-limits",
     says: "A tree over 1,000,000 entries, a depth of 64 or a path of 4,096 bytes (or the node's own lower limits) is refused with `LIMIT_REACHED`, `details.limit` and `details.actual`, by the same check before an approval is asked and again during transfer, so that no approval is asked for a transfer that cannot run.",
   },
+  {
+    id: "files.hostile-tree",
+    says: "Tree entries named `../x`, `/x`, `a/../../x`, `C:x`, `.`, empty or with NUL, a link followed by an entry below it, and a hard link to the outside, sent by either side, are each refused with `PATH_INVALID`, `SYMLINK_REFUSED` or `HARDLINK_REFUSED`, and nothing outside the target is made.",
+  },
+  {
+    id: "files.hostile-sizes",
+    says: "A peer that announces a file of 2^62 bytes, more entries than the limit, or sends more than it announced is cut off with `TOO_LARGE`, `LIMIT_REACHED` or `INTEGRITY_FAILURE` before disk or memory beyond the limit is used.",
+  },
 ] as const;

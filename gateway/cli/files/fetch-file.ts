@@ -5,6 +5,7 @@ import type { Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { FoundPart } from "../../../shared/root/part.ts";
 import type { Precondition, StagedFile, WriteReceipt } from "../../../shared/root/root-handle.ts";
 import { DeltaBase, isBaseChanged, toWireList } from "../../../shared/tree/delta.ts";
+import { requirePossible } from "../../../shared/tree/tree-rules.ts";
 import type { LocalPlace } from "./local-place.ts";
 import { resumableFromBytes } from "./part-key.ts";
 import { openParts, type Parts } from "./read-parts.ts";
@@ -88,7 +89,9 @@ async function fetchOnto(
   };
   await using parts = openParts(transfer.files.read(request, transfer.call));
   const { entry, source, resumedBytes } = await parts.header();
-  const sizeBytes = job.sizeBytes ?? Number(entry?.sizeBytes ?? 0n);
+  if (entry) requirePossible({ path: place.shown, sizeBytes: entry.sizeBytes });
+  const announcedBytes = Number(entry?.sizeBytes ?? 0n);
+  const sizeBytes = job.sizeBytes ?? announcedBytes;
   if (job.sizeBytes === undefined) transfer.onTotal(sizeBytes);
   const resumes = held !== undefined && resumedBytes === BigInt(held.sizeBytes);
   if (!resumes && resumedBytes !== 0n)
@@ -97,10 +100,12 @@ async function fetchOnto(
   await using stage = await place.root.stageWrite(place.path, {
     ...(entry ? { mode: entry.mode & 0o777, mtimeNs: entry.modifiedNs } : {}),
     precondition,
+    announcedBytes,
     ...(sizeBytes < resumableFromBytes ? {} : { part: resumes ? { key, resume: held } : { key } }),
   });
   if (stage.sizeBytes !== Number(resumedBytes)) throw partChanged(place);
-  const receipt = await receive(transfer, { parts, stage, precondition, base: standing?.base });
+  const base = standing?.base;
+  const receipt = await receive(transfer, { parts, stage, precondition, announcedBytes, base });
   return { receipt, source };
 }
 
@@ -114,15 +119,16 @@ interface Receiving {
   readonly parts: Parts;
   readonly stage: StagedFile;
   readonly precondition: Precondition;
+  readonly announcedBytes: number;
   readonly base: DeltaBase | undefined;
 }
 
 async function receive(
   { signal, onBytes, onReused, isInterrupted }: Transfer,
-  { parts, stage, precondition, base }: Receiving,
+  { parts, stage, precondition, announcedBytes, base }: Receiving,
 ): Promise<WriteReceipt> {
   try {
-    const trailer = await parts.fill(stage, { onBytes, onReused, base });
+    const trailer = await parts.fill(stage, { announcedBytes, onBytes, onReused, base });
     base?.requireUnchanged();
     const expected = { sizeBytes: Number(trailer.sizeBytes), digest: parseDigest(trailer.digest) };
     return await stage.commit({ precondition, expected, signal });

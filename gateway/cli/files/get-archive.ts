@@ -6,11 +6,14 @@ import {
   type FileTrailer,
   type Source,
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { leadsOut } from "../../../shared/names/link-target.ts";
+import { pathEscapes } from "../../../shared/root/refusals.ts";
 import type { Precondition, StagedFile } from "../../../shared/root/root-handle.ts";
 import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
 import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
+import { createTreeNames, type TreeNames } from "../../../shared/tree/tree-names.ts";
 import { maxNamedProblems, type TreePart, type TreeProblem } from "../../../shared/tree/tree-part.ts";
-import { kindWord, malformed } from "../../../shared/tree/tree-rules.ts";
+import { kindWord, malformed, requireEntries, requirePossible } from "../../../shared/tree/tree-rules.ts";
 import { assertTrailer, createTreeTally, type TreeTally } from "../../../shared/tree/tree-tally.ts";
 import type { LocalPlace } from "./local-place.ts";
 import type { Remote } from "./remote.ts";
@@ -63,6 +66,8 @@ class Archive {
   readonly #onBytes: (bytes: number) => void;
   readonly #tally: TreeTally = createTreeTally();
   readonly #problems: TreeProblem[] = [];
+  readonly #names: TreeNames = createTreeNames();
+  #entryCount = 0;
   #failedCount = 0;
   #open: OpenEntry | undefined;
   #counts: Omit<TransferCounts, "failed" | "failedCount"> | undefined;
@@ -107,6 +112,7 @@ class Archive {
     let at = 0;
     for (const { entry, inlineBytes, streamed } of entries) {
       if (!entry || this.#open) throw malformed("an entry begins where none may");
+      this.#judge(entry);
       const bytes = content.subarray(at, at + Number(inlineBytes));
       at += Number(inlineBytes);
       pieces.push(tarHeader(toTar(entry)));
@@ -123,9 +129,19 @@ class Archive {
     this.#onBytes(content.byteLength);
   }
 
+  /** Whoever unpacks the archive may not look: what leads out of it never comes into it. */
+  #judge(entry: Entry): void {
+    requireEntries((this.#entryCount += 1), {});
+    requirePossible(entry);
+    const path = this.#names.take(entry);
+    if (entry.kind === EntryKind.LINK && leadsOut(path, entry.linkTarget)) throw pathEscapes(path);
+  }
+
   async #takeChunk(chunk: Uint8Array): Promise<void> {
     if (!this.#open) throw malformed("content comes that belongs to no file");
-    this.#open.digester.update(chunk);
+    const { digester, entry } = this.#open;
+    digester.update(chunk);
+    if (BigInt(digester.sizeBytes) > entry.sizeBytes) throw changed(entry.path);
     await this.#stage.write(chunk);
     this.#onBytes(chunk.byteLength);
   }

@@ -14,6 +14,8 @@ export interface Parts extends AsyncDisposable {
 
 /** What `Parts.fill` takes. */
 export interface FillOptions {
+  /** As the header says it: `INTEGRITY_FAILURE` for what would stand behind that. */
+  readonly announcedBytes: number;
   /** So many bytes came. */
   readonly onBytes: (bytes: number) => void;
   /** So many bytes were copied from what is here. */
@@ -44,7 +46,7 @@ export function openParts(messages: AsyncIterable<ReadMessage>): Parts {
       if (part.case === "header") return part.value;
       throw new Fault("INTEGRITY_FAILURE", "the file came without its header");
     },
-    fill: async (stage, { onBytes, onReused, base }) => {
+    fill: async (stage, { announcedBytes, onBytes, onReused, base }) => {
       for (;;) {
         stage.keep(true);
         const part = await next();
@@ -52,12 +54,14 @@ export function openParts(messages: AsyncIterable<ReadMessage>): Parts {
         if (part.case === "trailer") return part.value;
         if (part.case === "copy" && base) {
           const copy = fromWireCopy(part.value);
+          if (stage.sizeBytes + copy.sizeBytes > announcedBytes) throw tooMuch();
           await base.copyTo(stage, copy, () => onReused(0));
           onReused(copy.sizeBytes);
           continue;
         }
         if (part.case !== "chunk") throw new Fault("INTEGRITY_FAILURE", "the file came in an unknown form");
         const { byteLength } = part.value;
+        if (stage.sizeBytes + byteLength > announcedBytes) throw tooMuch();
         await stage.write(part.value);
         freeReceived(part.value);
         onBytes(byteLength);
@@ -67,6 +71,16 @@ export function openParts(messages: AsyncIterable<ReadMessage>): Parts {
       await iterator.return?.();
     },
   };
+}
+
+function tooMuch(): Fault {
+  return new Fault(
+    "INTEGRITY_FAILURE",
+    "more came of the file than was announced: it grew while it was read",
+    {
+      hint: "repeat the command",
+    },
+  );
 }
 
 function cutOff(): Fault {

@@ -10,10 +10,10 @@ import {
 } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { Fault } from "../../fault/fault.ts";
+import { leadsOut } from "../../names/link-target.ts";
 import {
   baseName,
   isBeneath,
-  pathNames,
   relativePath,
   rootPath,
   type WorkspacePath,
@@ -192,17 +192,11 @@ export function makeLink(context: RootContext, link: LinkToMake): Entry {
   throw pathChanged(path);
 }
 
-/** By its text alone: what stands on the way may come later, and no link is ever followed without being judged again. */
+/** No link is ever followed without being judged again. */
 function requireInside({ path, target, within }: LinkToMake): void {
   const top = within ?? rootPath;
   if (!isBeneath(path, top)) throw new Error("the link does not lie beneath its folder");
-  if (target === "" || target.includes("\0") || target.startsWith("/")) throw pathEscapes(path);
-  let depth = pathNames(relativePath(path, top)).length - 1;
-  for (const name of target.split("/")) {
-    if (name === "" || name === ".") continue;
-    depth += name === ".." ? -1 : 1;
-    if (depth < 0) throw pathEscapes(path);
-  }
+  if (leadsOut(relativePath(path, top), target)) throw pathEscapes(path);
 }
 
 function hasLink(folder: Descriptor, name: string, target: string): boolean {

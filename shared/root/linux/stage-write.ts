@@ -81,7 +81,7 @@ function openStage(context: RootContext, path: WorkspacePath, options: StageOpti
     announce(context, "write", path);
     const target = { folder: parent.folder, name: baseName(parent.canonicalPath), path };
     requirePossible(options.precondition, inspectTarget(context, target), path);
-    requireSpace(target, announcedBytes);
+    requireSpace(target, restOf(options));
     const staged = new Stage({ context, target, parent, options });
     context.stages.add(staged);
     return staged;
@@ -92,13 +92,18 @@ function openStage(context: RootContext, path: WorkspacePath, options: StageOpti
   }
 }
 
-function requireSpace({ folder, path }: Target, announcedBytes: number | undefined): void {
-  if (announcedBytes === undefined || announcedBytes < spaceAskedFrom) return;
+/** Bytes that are still to come. */
+function restOf({ announcedBytes, part }: StageOptions): number | undefined {
+  return announcedBytes === undefined ? undefined : announcedBytes - (part?.resume?.sizeBytes ?? 0);
+}
+
+function requireSpace({ folder, path }: Target, comingBytes: number | undefined): void {
+  if (comingBytes === undefined || comingBytes < spaceAskedFrom) return;
   const { bavail, bsize } = statfsSync(folder.path);
-  if (bavail * bsize >= announcedBytes) return;
+  if (bavail * bsize >= comingBytes) return;
   throw new Fault("DISK_FULL", `${path} has no room on the disk`, {
     hint: "make room on that disk, and repeat the command",
-    details: { path, limit: bavail * bsize, actual: announcedBytes, errno: "ENOSPC" },
+    details: { path, limit: bavail * bsize, actual: comingBytes, errno: "ENOSPC" },
   });
 }
 

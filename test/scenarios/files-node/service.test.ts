@@ -304,7 +304,7 @@ describe("writing", () => {
   test("announced larger than any file is refused before anything is stored", async () => {
     await using temp = await openTempExports();
     expect(await faultOf(write(temp.files, "file", "x", { header: { sizeBytes: 2n ** 62n } }))).toMatchObject(
-      { code: "INVALID_ARGUMENT" },
+      { code: "TOO_LARGE", details: { limit: Number.MAX_SAFE_INTEGER, actual: 2 ** 62 } },
     );
     expect(await faultOf(write(temp.files, "file", "x", { header: { sizeBytes: 2n ** 52n } }))).toMatchObject(
       { code: "DISK_FULL" },

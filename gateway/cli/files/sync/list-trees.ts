@@ -15,8 +15,9 @@ import {
 } from "../../../../shared/names/workspace-path.ts";
 import type { Entry, RootHandle } from "../../../../shared/root/root-handle.ts";
 import { fromWireFault } from "../../../../shared/rpc/fault-wire.ts";
+import { createTreeNames } from "../../../../shared/tree/tree-names.ts";
 import { chunkBytes, maxInlineBytes, type TreeProblem } from "../../../../shared/tree/tree-part.ts";
-import { kindWord } from "../../../../shared/tree/tree-rules.ts";
+import { kindWord, requireEntries } from "../../../../shared/tree/tree-rules.ts";
 import type { Remote } from "../remote.ts";
 import type { Transfer } from "../transfer.ts";
 import type { SyncEntry } from "./sync-entry.ts";
@@ -68,6 +69,7 @@ export async function listRemote(
   let isWhole = false;
   let all: SyncEntry[] = [];
   const problems: TreeProblem[] = [];
+  const names = createTreeNames();
   try {
     for await (const part of transfer.files.manifest({ workspace, path, knownDigest }, transfer.call)) {
       if (part.digest !== "") {
@@ -76,7 +78,15 @@ export async function listRemote(
         source = part.source;
       }
       if (part.unchanged && state) all = [...state.remoteEntries];
-      for (const entry of part.entries) all.push(fromWire(entry));
+      for (const entry of part.entries) {
+        try {
+          all.push({ ...fromWire(entry), path: names.take(entry) });
+        } catch (error) {
+          if (!isFault(error)) throw error;
+          problems.push({ path: entry.path, fault: error });
+        }
+      }
+      requireEntries(all.length + problems.length + part.problems.length, {});
       for (const { path: at, fault } of part.problems) {
         problems.push({
           path: at,
