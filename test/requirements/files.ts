@@ -324,4 +324,12 @@ export const files = [
     id: "files.hostile-sizes",
     says: "A peer that announces a file of 2^62 bytes, more entries than the limit, or sends more than it announced is cut off with `TOO_LARGE`, `LIMIT_REACHED` or `INTEGRITY_FAILURE` before disk or memory beyond the limit is used.",
   },
+  {
+    id: "files.bench-body-once",
+    says: "A write of 16 MiB with policy, preflight and approval puts at most 1.05 times its size on the wire.",
+  },
+  {
+    id: "files.bench-small-files",
+    says: "A tree of 5,000 files of 1 KiB over a link with 20 ms round trip takes at most a fifth of the time of 5,000 single reads.",
+  },
 ] as const;
