@@ -235,7 +235,10 @@ export class WorkspaceWatch implements AsyncDisposable {
   async #process(signal: AbortSignal): Promise<void> {
     const { manifest, teller } = this.#options;
     await manifest.change(signal, async (options) => {
+      const waitedFor = this.#hint;
       this.#hint = Promise.withResolvers();
+      // Whoever waits for the old one would not hear of the next hint.
+      waitedFor.resolve();
       const hints = this.#folders.takeHints();
       if (hints.count >= manyHints) this.#mustVerify = true;
       teller.orderOf = (path) => hints.order.get(path);

@@ -36,6 +36,17 @@ test("each file that is made, changed, moved or removed is told of, in order", a
   expect(ticks.slice(1).every((tick, index) => tick > (ticks[index] ?? 0))).toBe(true);
 });
 
+test("what happens after a barrier is told of when the kernel hints at it, and not by the next look", async () => {
+  await using temp = await openTempExports(undefined, { scanEveryMs: 600_000 });
+  await using seen = followWatch(await temp.watch());
+  await seen.seen("available");
+  for (const name of ["one", "two", "three"]) {
+    writeFileSync(join(temp.dir, name), name);
+    await expect.poll(() => seen.take(), { timeout: 10_000 }).toContain(`created ${name}`);
+    await seen.settle();
+  }
+});
+
 test("who comes back is told where the watch stands now, and not where it stood", async () => {
   await using temp = await openTempExports((dir) => mkdirSync(join(dir, "d")));
   const watch = await temp.watch();
