@@ -104,7 +104,12 @@ function compareMethods(
     watch: async function* (request, context) {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);
       await requirePinned(workspace, request);
-      yield* watchFiles({ workspace, watch: manifests.watchOf(workspace) }, request, signal);
+      const watched = {
+        workspace,
+        watch: manifests.watchOf(workspace),
+        manifest: manifests.of(workspace),
+      };
+      yield* watchFiles(watched, request, signal);
     },
     barrier: async (request, context) => {
       const { workspace, signal } = await enter(exports, request.workspace, context.signal);

@@ -13,11 +13,13 @@ import {
   type WorkspaceFreshness,
   WorkspaceFreshnessSchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
-import { isBeneath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { WatchLimit } from "../workspace/kernel-watches.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import type { Delivery, Freshness, SharedWatch } from "../workspace/shared-watch.ts";
+import type { WorkspaceManifest } from "../workspace/workspace-manifest.ts";
+import { FollowedPath } from "./followed-path.ts";
 import { toWireState } from "./manifest.ts";
 import { parseRequestPath, toWireSource } from "./wire.ts";
 
@@ -27,31 +29,72 @@ export interface WatchedWorkspace {
   readonly watch: SharedWatch;
 }
 
+/** What a watch of a path is made of. */
+export interface WatchedTree extends WatchedWorkspace {
+  readonly manifest: WorkspaceManifest;
+}
+
 /** `Files.Watch`. */
 export async function* watchFiles(
-  { workspace, watch }: WatchedWorkspace,
+  watched: WatchedTree,
   request: FilesWatchRequest,
   signal: AbortSignal,
 ): AsyncGenerator<FilesWatchResponse, void> {
+  const { workspace, watch, manifest } = watched;
   const path = parseRequestPath(request.path);
   watch.requireCursor(request.since);
-  const { canonicalPath } = await workspace.root.stat(path);
-  const source = { workspace: workspace.settings.name, requestedPath: path, canonicalPath };
-  yield create(FilesWatchResponseSchema, { source: create(SourceSchema, toWireSource(source)) });
+  const followed = await FollowedPath.open({ workspace, manifest, path, signal });
+  yield sourceMessage(watched, { path, canonicalPath: followed.canonicalPath ?? path });
   for await (const delivery of watch.subscribe(request.since, signal)) {
     // The permission may have been taken back since the event before.
-    workspace.root.recheck("read", canonicalPath);
-    if (!concerns(delivery, canonicalPath)) continue;
-    if (isHidden(delivery, workspace)) continue;
-    yield toWire(delivery, watch);
+    if (followed.canonicalPath !== undefined) workspace.root.recheck("read", followed.canonicalPath);
+    const isTold = followed.concerns(delivery) && !isHidden(delivery, workspace);
+    if (followed.mayLeadElsewhere(delivery)) yield* retell(watched, { followed, path, delivery, isTold });
+    if (isTold) yield toWire(delivery, watch);
   }
 }
 
-function concerns(delivery: Delivery, folder: WorkspacePath): boolean {
-  if (!("path" in delivery)) return true;
-  return (
-    isBeneath(delivery.path, folder) || (delivery.from !== undefined && isBeneath(delivery.from, folder))
+function sourceMessage(
+  { workspace }: WatchedWorkspace,
+  { path, canonicalPath }: { readonly path: WorkspacePath; readonly canonicalPath: WorkspacePath },
+): FilesWatchResponse {
+  const source = { workspace: workspace.settings.name, requestedPath: path, canonicalPath };
+  return create(FilesWatchResponseSchema, { source: create(SourceSchema, toWireSource(source)) });
+}
+
+interface Retelling {
+  readonly followed: FollowedPath;
+  /** As it was asked for. */
+  readonly path: WorkspacePath;
+  /** The event after which the path leads elsewhere. */
+  readonly delivery: Delivery;
+  /** Whether that is told of itself, behind what is told here. */
+  readonly isTold: boolean;
+}
+
+/** Where a link on the way was made to lead elsewhere: what it led to is removed, what it leads to is there now. */
+async function* retell(
+  watched: WatchedTree,
+  { followed, path, delivery, isTold }: Retelling,
+): AsyncGenerator<FilesWatchResponse, void> {
+  const { workspace, watch } = watched;
+  if (!("tick" in delivery)) return;
+  const { tick, cursor } = delivery;
+  const from = followed.canonicalPath;
+  const retold = (await followed.lookAgain(watch.lastTick)).filter(
+    (one) => one.kind === "removed" || workspace.judge("read", one.path).decision === "allow",
   );
+  const canonicalPath = followed.canonicalPath;
+  let isMoved = canonicalPath === from;
+  for (const [index, one] of retold.entries()) {
+    if (one.kind === "created" && !isMoved && canonicalPath !== undefined) {
+      isMoved = true;
+      yield sourceMessage(watched, { path, canonicalPath });
+    }
+    const isLast = !isTold && index === retold.length - 1;
+    const placed = { ...one, tick, cursor: isLast ? cursor : watch.cursorBefore(tick, index + 1) };
+    yield toWire(placed, watch);
+  }
 }
 
 /** What was told of before a denial is not told of after it; that it was closed is. */

@@ -1,5 +1,11 @@
-import { type Fault, isFault } from "../../shared/fault/fault.ts";
-import { appendPath, maxPathBytes, rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
+import {
+  appendPath,
+  baseName,
+  maxPathBytes,
+  rootPath,
+  type WorkspacePath,
+} from "../../shared/names/workspace-path.ts";
 import { createPause } from "../../shared/root/linux/pause.ts";
 import {
   hardlinkRefused,
@@ -8,7 +14,7 @@ import {
   treePathTooLong,
   unsupportedType,
 } from "../../shared/root/refusals.ts";
-import type { Entry, Listing, Problem } from "../../shared/root/root-handle.ts";
+import type { Entry, HideRule, Listing, Problem } from "../../shared/root/root-handle.ts";
 import {
   createFolder,
   identify,
@@ -33,7 +39,7 @@ export interface TreeChange {
 
 /** What a scan needs. */
 export interface ScanOptions {
-  readonly workspace: Pick<Workspace, "root" | "settings" | "limits">;
+  readonly workspace: Pick<Workspace, "root" | "settings" | "limits" | "judge">;
   /** Told of each difference; what is new below a new folder follows it. */
   readonly onChange?: (change: TreeChange) => void;
   /** Told of each folder before it is listed: what happens from then on is to be heard of. */
@@ -93,17 +99,41 @@ export async function scanNames(
   { names, ...options }: ScanOptions & { readonly names: Iterable<string> },
 ): Promise<readonly KnownFolder[]> {
   const merge = new FolderMerge(folder, path, options);
-  for (const name of names) await merge.look(name);
+  const unseen: string[] = [];
+  for (const name of names) if (!(await merge.look(name))) unseen.push(name);
+  if (unseen.length > 0) await lookUnfollowed(merge, { folder, path, options, names: new Set(unseen) });
   return merge.newFolders;
+}
+
+interface Unfollowed {
+  readonly folder: KnownFolder;
+  readonly path: WorkspacePath;
+  readonly options: ScanOptions;
+  readonly names: ReadonlySet<string>;
+}
+
+/** Where links are followed, only a listing tells of a link itself; what it does not name is gone. */
+async function lookUnfollowed(
+  merge: FolderMerge,
+  { folder, path, options, names }: Unfollowed,
+): Promise<void> {
+  const { followSymlinks } = options.workspace.settings;
+  const listing = followSymlinks ? await tryList(folder, path, { ...options, only: names }) : undefined;
+  if (followSymlinks && !listing) return;
+  const rest = new Set(names);
+  for (const entry of listing?.entries ?? []) rest.delete(merge.take(entry));
+  for (const problem of listing?.problems ?? []) rest.delete(merge.fail(problem));
+  for (const name of rest) merge.drop(name);
 }
 
 async function tryList(
   folder: KnownFolder,
   path: WorkspacePath,
-  { workspace, signal, onChange }: ScanOptions,
+  { workspace, signal, onChange, only }: ScanOptions & { readonly only?: ReadonlySet<string> },
 ): Promise<Listing | undefined> {
   try {
-    const listing = await workspace.root.list(path, { signal });
+    const hide: { hide?: HideRule } = only ? { hide: (entry) => !only.has(baseName(entry)) } : {};
+    const listing = await workspace.root.list(path, { signal, ...hide });
     if (folder.fault) outdate(folder);
     folder.fault = undefined;
     return listing;
@@ -134,32 +164,46 @@ class FolderMerge {
     this.#options = options;
   }
 
-  take(entry: Entry): void {
-    const name = entry.path.slice(this.#path === "" ? 0 : this.#path.length + 1);
+  /** One entry; gives its name. */
+  take(entry: Entry): string {
+    const name = this.#nameOf(entry.path);
     this.#put(name, this.#toKnown(name, entry));
+    return name;
   }
 
-  fail({ path, fault }: Problem): void {
-    this.#put(path.slice(this.#path === "" ? 0 : this.#path.length + 1), { kind: "problem", fault });
+  fail({ path, fault }: Problem): string {
+    const name = this.#nameOf(path);
+    this.#put(name, { kind: "problem", fault });
+    return name;
+  }
+
+  #nameOf(path: string): string {
+    return path.slice(this.#path === "" ? 0 : this.#path.length + 1);
   }
 
   /** A name that the listing left out may have been replaced in that moment: it is looked for once more. */
   async dropMissing(): Promise<void> {
     const missing = [...this.#folder.entries.keys()].filter((name) => !this.#seen.has(name));
-    for (const name of missing) await this.look(name);
+    for (const name of missing) if (!(await this.look(name))) this.drop(name);
   }
 
-  /** One name, whatever was known of it. */
-  async look(name: string): Promise<void> {
-    const { workspace, signal, onChange } = this.#options;
+  /** One name, whatever was known of it; gives whether something stands there that is no followed link. */
+  async look(name: string): Promise<boolean> {
+    const { workspace, signal } = this.#options;
     const path = appendPath(this.#path, name as WorkspacePath);
     const entry = await this.#tryStat(path, workspace);
     signal.throwIfAborted();
-    if (entry) return this.#put(name, this.#toKnown(name, entry));
+    if (entry) this.#put(name, this.#toKnown(name, entry));
+    return entry !== undefined;
+  }
+
+  /** One name that nothing stands at any more. */
+  drop(name: string): void {
     const known = this.#folder.entries.get(name);
     if (!known) return;
     setEntry(this.#folder, name, undefined);
-    onChange?.({ kind: "removed", path, known });
+    const path = appendPath(this.#path, name as WorkspacePath);
+    this.#options.onChange?.({ kind: "removed", path, known });
   }
 
   async #tryStat(path: WorkspacePath, { root }: ScanOptions["workspace"]): Promise<Entry | undefined> {
@@ -194,7 +238,7 @@ class FolderMerge {
       case "folder":
         return this.#toFolder(name, entry, before);
       case "link":
-        return toLink(entry, before);
+        return this.#toLink(entry, before);
       case "file":
         if (entry.links > 1 && !this.#options.workspace.settings.allowHardLinks)
           return toProblem(hardlinkRefused(entry.path, entry.links), before);
@@ -219,6 +263,19 @@ class FolderMerge {
     return folder;
   }
 
+  #toLink(entry: Entry, before: Known | undefined): Known {
+    const { linkTarget: target, linkLeadsTo: leadsTo } = entry;
+    if (target === undefined) return toProblem(entry.linkFault ?? pathEscapes(entry.path), before);
+    const { workspace } = this.#options;
+    const isClosed =
+      workspace.settings.followSymlinks &&
+      leadsTo !== undefined &&
+      workspace.judge("read", leadsTo).decision !== "allow";
+    if (isClosed) return toProblem(leadsToClosed(entry.path), before);
+    const isSame = before?.kind === "link" && before.target === target && isSameStamp(before, stampOf(entry));
+    return isSame ? before : { kind: "link", target, ...stampOf(entry) };
+  }
+
   #toFile(name: string, entry: Entry, before: Known | undefined): KnownFile {
     const known: KnownFile = { kind: "file", sizeBytes: entry.sizeBytes, ...stampOf(entry) };
     const old = before?.kind === "file" ? before : this.#options.recall?.(this.#path, name);
@@ -232,11 +289,10 @@ class FolderMerge {
   }
 }
 
-function toLink(entry: Entry, before: Known | undefined): Known {
-  const { linkTarget: target } = entry;
-  if (target === undefined) return toProblem(entry.linkFault ?? pathEscapes(entry.path), before);
-  const isSame = before?.kind === "link" && before.target === target && isSameStamp(before, stampOf(entry));
-  return isSame ? before : { kind: "link", target, ...stampOf(entry) };
+function leadsToClosed(path: string): Fault {
+  return new Fault("POLICY_DENIED", `the link ${path} leads to what the node does not let be read`, {
+    details: { path, side: "node" },
+  });
 }
 
 function toProblem(fault: Fault, before: Known | undefined): Known {

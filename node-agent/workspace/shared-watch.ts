@@ -77,6 +77,16 @@ export class SharedWatch implements AsyncDisposable {
     if (since !== "") this.#log.placeOf(since);
   }
 
+  /** The place of the last event. */
+  get lastTick(): number {
+    return this.#log.lastTick;
+  }
+
+  /** See `WatchLog.cursorBefore`. */
+  cursorBefore(tick: number, number: number): string {
+    return this.#log.cursorBefore(tick, number);
+  }
+
   /**
    * Events from `since` on, or from now on without it; first where the watch stands, once that is known. Who is further
    * behind than events are kept gets `gap` and goes on from there.

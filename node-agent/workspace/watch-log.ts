@@ -82,15 +82,24 @@ export class WatchLog {
     return `${this.epoch}-${tick}`;
   }
 
-  /** The place that `cursor` names; undefined when it is of another epoch. One that is none is `INVALID_ARGUMENT`. */
+  /** A place before that of an event for which one reader is told of several: who comes back with it has to compare. */
+  cursorBefore(tick: number, number: number): string {
+    return `${this.epoch}-${tick - 1}.${String(number).padStart(7, "0")}`;
+  }
+
+  /**
+   * The place that `cursor` names; undefined when it is of another epoch, or one that nobody can go on from. One that is
+   * none is `INVALID_ARGUMENT`.
+   */
   placeOf(cursor: string): number | undefined {
-    const [, epoch, tick] = /^([0-9a-f]{12})-(0|[1-9]\d{0,14})$/.exec(cursor) ?? [];
+    const form = /^([0-9a-f]{12})-(0|[1-9]\d{0,14})(\.\d{7})?$/;
+    const [, epoch, tick, part] = form.exec(cursor) ?? [];
     if (epoch === undefined || (epoch === this.epoch && Number(tick) > this.lastTick)) {
       throw new Fault("INVALID_ARGUMENT", "since is no cursor of a watch", {
         details: { field: "since" },
         hint: "give the cursor of an event as it was, or none",
       });
     }
-    return epoch === this.epoch ? Number(tick) : undefined;
+    return epoch === this.epoch && part === undefined ? Number(tick) : undefined;
   }
 }

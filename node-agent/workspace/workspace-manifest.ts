@@ -4,13 +4,21 @@ import { Fault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { Log } from "../../shared/log/log.ts";
 import { sortByUtf8 } from "../../shared/names/byte-order.ts";
-import { appendPath, rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import {
+  appendPath,
+  baseName,
+  parentPath,
+  rootPath,
+  type WorkspacePath,
+} from "../../shared/names/workspace-path.ts";
 import { notAFolder } from "../../shared/root/refusals.ts";
-import { hashTree, type HashTally, neverStill } from "./hash-files.ts";
+import { hashFile, hashTree, type HashTally, neverStill } from "./hash-files.ts";
 import {
   createFolder,
   digestOfFolder,
   eachFolder,
+  findFolder,
+  identify,
   type KnownFile,
   type KnownFolder,
   type KnownLink,
@@ -119,6 +127,36 @@ export class WorkspaceManifest implements AsyncDisposable {
     });
     if (hashed.files > 0) this.#saveSoon();
     return manifest;
+  }
+
+  /** What stands at `path` with all that is below, each with its path in the workspace; faults as `stat`. */
+  async standing(path: WorkspacePath, signal: AbortSignal): Promise<readonly ManifestItem[]> {
+    const { workspace, clock } = this.#options;
+    const entry = await workspace.root.stat(path);
+    const { kind, mode, mtimeNs, ctimeNs, sizeBytes, canonicalPath } = entry;
+    if (kind === "folder") {
+      const { digest, items } = await this.read({ path, known: "", isShallow: false, signal });
+      const below = items.map(({ path: at, state }) => ({ path: appendPath(canonicalPath, at), state }));
+      return [{ path: canonicalPath, state: { kind, mode, mtimeNs, digest } }, ...below];
+    }
+    const known: KnownFile = { kind: "file", sizeBytes, mode, mtimeNs, ctimeNs, id: identify(entry) };
+    if (kind === "file") await hashFile(known, canonicalPath, { root: workspace.root, clock, signal });
+    return kind === "file" ? [{ path: canonicalPath, state: known }] : [];
+  }
+
+  /** Paths that are known at and below `path`, what is below first. */
+  async pathsBelow(path: WorkspacePath, signal: AbortSignal): Promise<readonly WorkspacePath[]> {
+    const paths: WorkspacePath[] = [];
+    await this.change(signal, async () => {
+      const parent = path === "" ? undefined : findFolder(this.#top, parentPath(path) ?? rootPath);
+      const known = parent ? parent.entries.get(baseName(path)) : this.#top;
+      if (!known) return;
+      if (known.kind === "folder")
+        for (const { path: at } of eachItem(known, false)) paths.push(appendPath(path, at));
+      paths.reverse();
+      paths.push(path);
+    });
+    return paths;
   }
 
   /** Everything that is known; to be looked at in `change` only. */

@@ -31,6 +31,8 @@ export interface Entry {
   readonly links: number;
   /** Of a link: where it points to, as text. */
   readonly linkTarget?: string;
+  /** Of a link that `stat` or a listing met: the path that it leads to, through every other link. */
+  readonly linkLeadsTo?: WorkspacePath;
   /** Of a link that a listing met and whose target is not shown: why. */
   readonly linkFault?: Fault;
 }

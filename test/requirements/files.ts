@@ -225,6 +225,10 @@ export const files = [
     says: "During 1,000 replacements by rename of three watched files no removal is reported, a stat in a loop never gives `NOT_FOUND`, and the last event of each carries the digest of its last content, also when the file could not be opened for the first 100 ms after its event.",
   },
   {
+    id: "files.watch-links",
+    says: "Dangling, looping and forbidden links do not keep `available` from coming and are listed as problems; a followed link retargeted by rename gives events for its new content, and content behind a target now forbidden is reported removed. An edit in a workspace whose root was registered through a link is reported once, under the registered name.",
+  },
+  {
     id: "files.watch-dead-watcher",
     says: "When the kernel watch ends without an error, `unavailable` with a reason is sent within one scan interval, later changes arrive by scan, and `available` follows a verified rescan; retries never stop.",
   },

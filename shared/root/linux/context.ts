@@ -45,7 +45,7 @@ export interface RootContext {
 export function toEntry(
   path: WorkspacePath,
   stats: BigIntStats,
-  more: Pick<Partial<Entry>, "canonicalPath" | "linkTarget" | "linkFault"> = {},
+  more: Pick<Partial<Entry>, "canonicalPath" | "linkTarget" | "linkLeadsTo" | "linkFault"> = {},
 ): Entry {
   const kind: EntryKind = kindOf(stats);
   return {
@@ -61,6 +61,7 @@ export function toEntry(
     bornNs: stats.birthtimeNs,
     links: Number(stats.nlink),
     ...(more.linkTarget === undefined ? {} : { linkTarget: more.linkTarget }),
+    ...(more.linkLeadsTo === undefined ? {} : { linkLeadsTo: more.linkLeadsTo }),
     ...(more.linkFault === undefined ? {} : { linkFault: more.linkFault }),
   };
 }

@@ -4,8 +4,10 @@ import { pathEscapes, rootFault } from "../refusals.ts";
 import { type Descriptor, openEntry, readLink } from "./descriptor.ts";
 import { findPlace } from "./place.ts";
 
-/** A link that was looked at: its text, or why it may not be shown. */
-export type LinkVerdict = { readonly target: string } | { readonly fault: Fault };
+/** A link that was looked at: its text and what it leads to beneath the top, or why it may not be shown. */
+export type LinkVerdict =
+  | { readonly target: string; readonly leadsTo: WorkspacePath }
+  | { readonly fault: Fault };
 
 /** Where a link is judged: it and its target must both lie beneath `top`. */
 export interface LinkPlace {
@@ -29,7 +31,7 @@ export function judgeLink(link: LinkPlace): LinkVerdict {
     const start = { top: link.top, realPath: "/nowhere/", followSymlinks: true };
     using place = findPlace(start, link.below, "follow");
     if (place.name !== undefined) openEntry(place.folder, place.name)[Symbol.dispose]();
-    return { target };
+    return { target, leadsTo: place.canonicalPath };
   } catch (error) {
     const known = rootFault(error, link.path);
     if (known instanceof Fault) return { fault: nameLink(known, link.path) };

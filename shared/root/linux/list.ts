@@ -14,7 +14,7 @@ import type {
 import { isStagedName } from "../staged-name.ts";
 import { announce, foundAt, openPlace, type RootContext, toEntry } from "./context.ts";
 import { type Descriptor, type NamedEntry, readFolder, showName, statEntry } from "./descriptor.ts";
-import { judgeLink } from "./links.ts";
+import { judgeLink, type LinkVerdict } from "./links.ts";
 import { createPause } from "./pause.ts";
 import { findPlace, openFolderAt } from "./place.ts";
 
@@ -31,8 +31,13 @@ export function stat(context: RootContext, path: WorkspacePath, options: Operati
   const verdict = judgeLink({ top: context.start.top, below: canonicalPath, folder, name, path });
   return toEntry(path, stats, {
     canonicalPath,
-    ...("target" in verdict ? { linkTarget: verdict.target } : { linkFault: verdict.fault }),
+    ...shownLink(verdict),
   });
+}
+
+function shownLink(verdict: LinkVerdict): Pick<Entry, "linkTarget" | "linkLeadsTo" | "linkFault"> {
+  if ("fault" in verdict) return { linkFault: verdict.fault };
+  return { linkTarget: verdict.target, linkLeadsTo: verdict.leadsTo };
 }
 
 /** `RootHandle.openFolder`. */
@@ -118,7 +123,7 @@ function look({ context, folder, named, parent, canonicalParent, hide }: Look): 
     const verdict = judgeLink({ top: context.start.top, below: canonicalPath, folder, name, path });
     return toEntry(path, stats, {
       canonicalPath,
-      ...("target" in verdict ? { linkTarget: verdict.target } : { linkFault: verdict.fault }),
+      ...shownLink(verdict),
     });
   } catch (error) {
     const fault = rootFault(error, path);

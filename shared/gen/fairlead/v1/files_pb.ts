@@ -2142,7 +2142,7 @@ export type FilesWatchResponse = Message<"fairlead.v1.FilesWatchResponse"> & {
   token: string;
 
   /**
-   * First message only: where the events come from.
+   * Where the events come from: in the first message, and in one without a kind where a link on the way leads elsewhere.
    *
    * @generated from field: fairlead.v1.Source source = 10;
    */
