@@ -38,6 +38,7 @@ import { createSessionMemory, type SessionMemory } from "./sessions/session-memo
 import { createSessionSkills } from "./sessions/session-skills.ts";
 import { createSessions, type Sessions } from "./sessions/sessions.ts";
 import { createTokens, type Tokens } from "./sessions/tokens.ts";
+import { createUsers } from "./sessions/users.ts";
 import { createSkillCatalogue, type SkillCatalogue } from "./skills/catalogue.ts";
 import { createStoredAssignments } from "./skills/stored-assignments.ts";
 import { nextGeneration } from "./store/generations.ts";
@@ -119,7 +120,12 @@ export async function startFeatures(
     store,
     audit: base.audit,
     faceParts,
-    adminParts: adminParts(base, { tokens: faceParts.tokens, approvals, grants }),
+    adminParts: adminParts(base, {
+      tokens: faceParts.tokens,
+      users: createUsers({ store, tokens: faceParts.tokens, clock }),
+      approvals,
+      grants,
+    }),
     policyParts: policyParts({ ...base, settings, nodes, grants }),
     counts: async () => {
       const known = (await nodes.list()).filter(({ revokedAt }) => revokedAt === undefined);
@@ -348,7 +354,7 @@ function toLogged(error: unknown): { readonly code: string; readonly reason: str
 
 function adminParts(
   base: Base,
-  rooms: Pick<AdminFaceOptions, "tokens" | "approvals" | "grants">,
+  rooms: Pick<AdminFaceOptions, "tokens" | "users" | "approvals" | "grants">,
 ): Omit<AdminFaceOptions, "status"> {
   const { pairing, links, aliases } = base;
   return {

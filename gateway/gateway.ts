@@ -24,7 +24,8 @@ import { createAuthorityFace } from "./serve/authority.ts";
 import { startHttpServer } from "./serve/http.ts";
 import { openMcpEndpoint } from "./serve/mcp/endpoint.ts";
 import { createPolicyFace } from "./serve/policy.ts";
-import { adminChanges, recordChanges, sessionChanges } from "./serve/record-changes.ts";
+import { adminChanges, recordChanges, recordRefused, sessionChanges } from "./serve/record-changes.ts";
+import { type RefusedCall, requireRole } from "./serve/require-role.ts";
 import { createSessionsService } from "./serve/sessions.ts";
 import { createStateFace } from "./serve/state.ts";
 import { watchHome } from "./store/watch-home.ts";
@@ -138,7 +139,8 @@ interface FaceParts {
 /** Starts what listens; gives the server of the local socket. */
 async function startFaces(scope: Scope, parts: FaceParts): Promise<GrpcServer> {
   const { settings, deps, features, addresses } = parts;
-  const link = await startLinkServer(scope, parts);
+  const services = localServices(parts, createAdmin(parts));
+  const link = await startLinkServer(scope, parts, services);
   addresses.link = link.address;
   const mcp = scope.use(
     openMcpEndpoint({
@@ -160,14 +162,25 @@ async function startFaces(scope: Scope, parts: FaceParts): Promise<GrpcServer> {
     }),
   );
   addresses.http = `http://${where.host.includes(":") ? `[${where.host}]` : where.host}:${http.port}`;
-  return await startAdminServer(scope, parts);
+  return await startAdminServer(scope, parts, services);
 }
 
-async function startLinkServer(scope: Scope, parts: FaceParts): Promise<GrpcServer> {
-  const { settings, deps, features, credentials } = parts;
+/** The one port for nodes and, with a token, for whoever administers the gateway from elsewhere. */
+async function startLinkServer(
+  scope: Scope,
+  { settings, deps, features, credentials }: FaceParts,
+  services: readonly ServedService[],
+): Promise<GrpcServer> {
+  const { tokens } = features.faceParts;
+  const onRefused = (refused: RefusedCall): Promise<void> => recordRefused(features.audit, refused);
   return scope.use(
     await startGrpcServer({
-      services: [features.links.service, features.links.questions, features.pairing.service],
+      services: [
+        features.links.service,
+        features.links.questions,
+        features.pairing.service,
+        ...services.map((service) => requireRole(service, { tokens, clock: deps.clock, onRefused })),
+      ],
       address: settings.listen,
       credentials,
       clock: deps.clock,
@@ -175,7 +188,7 @@ async function startLinkServer(scope: Scope, parts: FaceParts): Promise<GrpcServ
   );
 }
 
-/** What the local socket offers. */
+/** What the local socket offers, and the TLS port to those who may. */
 function localServices(
   { settings, deps, features }: FaceParts,
   admin: ServiceImplementation<typeof Admin>,
@@ -212,11 +225,10 @@ function localServices(
   ];
 }
 
-async function startAdminServer(scope: Scope, parts: FaceParts): Promise<GrpcServer> {
+function createAdmin(parts: FaceParts): ServiceImplementation<typeof Admin> {
   const { settings, deps, features, addresses, advertised } = parts;
   const startedMs = deps.clock.now();
-  const socket = scope.use(await placeAdminSocket(settings.dir));
-  const admin = createAdminFace({
+  return createAdminFace({
     ...features.adminParts,
     status: async () => ({
       state: "ready",
@@ -232,10 +244,18 @@ async function startAdminServer(scope: Scope, parts: FaceParts): Promise<GrpcSer
       ...(await features.counts()),
     }),
   });
+}
+
+async function startAdminServer(
+  scope: Scope,
+  { settings, deps, addresses }: FaceParts,
+  services: readonly ServedService[],
+): Promise<GrpcServer> {
+  const socket = scope.use(await placeAdminSocket(settings.dir));
   await using starting = new AsyncDisposableStack();
   const server = starting.use(
     await startGrpcServer({
-      services: localServices(parts, admin),
+      services,
       address: `unix:${socket.path}`,
       credentials: "insecure",
       clock: deps.clock,

@@ -92,6 +92,30 @@ export const groups: readonly CommandGroup[] = [
     load: () => import("./tokens.ts"),
   },
   {
+    word: "users",
+    summary: "who administers the gateway, and in which role",
+    example: "fairlead users add anna --role operator",
+    load: () => import("./users.ts"),
+  },
+  {
+    word: "login",
+    summary: "administer a gateway elsewhere",
+    example: "fairlead login https://gateway.example:7443 < token.txt",
+    load: () => import("./login.ts"),
+  },
+  {
+    word: "logout",
+    summary: "forget the gateway of fairlead login",
+    example: "fairlead logout",
+    load: () => import("./logout.ts"),
+  },
+  {
+    word: "whoami",
+    summary: "the gateway that commands talk to, and as whom",
+    example: "fairlead whoami",
+    load: () => import("./whoami.ts"),
+  },
+  {
     word: "mcp",
     summary: "serve one session as an MCP server on standard input and output",
     example: "fairlead mcp --agent coder --workspace devbox:/app",

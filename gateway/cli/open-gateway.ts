@@ -1,15 +1,16 @@
-import { lstat, readFile } from "node:fs/promises";
+import { lstat } from "node:fs/promises";
 import { connect } from "node:net";
-import path from "node:path";
 import type { DescService } from "@bufbuild/protobuf";
 import { errnoOf } from "../../shared/fault/fault-from-errno.ts";
 import { Fault } from "../../shared/fault/fault.ts";
+import { judgeGateway } from "../../shared/identity/gateway-peer.ts";
 import { startDeadline } from "../../shared/lifetime/clock.ts";
 import { defaultDeadlineMs, maxDeadlineMs } from "../../shared/rpc/deadline.ts";
-import { openGrpcClient } from "../../shared/rpc/grpc-client.ts";
+import { type GrpcClient, openGrpcClient } from "../../shared/rpc/grpc-client.ts";
 import type { CallOptions, Client } from "../../shared/rpc/service.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
 import { noWaitHeader, workTimeHeader } from "../files/asking-headers.ts";
+import { chooseGateway, type LocalGateway, type RemoteGateway } from "./choose-gateway.ts";
 
 /** A gateway that a command talks to. Disposing closes the connection. */
 export interface OpenGateway extends AsyncDisposable {
@@ -22,7 +23,7 @@ export interface OpenGateway extends AsyncDisposable {
 /** What is read of the process. */
 export type GatewayRuntime = Pick<
   Runtime,
-  "home" | "environment" | "gatewayUrl" | "signal" | "deadlineMs" | "asking"
+  "home" | "environment" | "gatewayUrl" | "signal" | "deadlineMs" | "asking" | "clock"
 >;
 
 /** Longer than a person is ever waited for, in milliseconds. */
@@ -32,29 +33,46 @@ export const askingMs = 660_000;
 const connectTimeoutMs = 4_000;
 
 /**
- * Connects to the gateway of this home over its socket. `GATEWAY_UNREACHABLE` when none answers; a gateway named by URL
- * is refused with `INVALID_ARGUMENT`: only the local one can be reached.
+ * Connects to the gateway that a command is for, as `chooseGateway` finds it, with its faults. `GATEWAY_UNREACHABLE` when
+ * the local one does not answer; a remote one is dialled by the first call.
  */
 export async function openGateway(runtime: GatewayRuntime): Promise<OpenGateway> {
-  const url = runtime.gatewayUrl ?? runtime.environment.gateway;
-  if (url !== undefined) {
-    throw new Fault(
-      "INVALID_ARGUMENT",
-      `the gateway ${url} is remote; this version talks to the local one only`,
-      {
-        hint: "run the command on the gateway's machine, without --gateway and FAIRLEAD_GATEWAY",
-        details: { field: "gateway" },
-      },
-    );
-  }
-  const socket = await findAdminSocket(runtime.home.gatewayDir);
-  await assertAnswers(socket, runtime);
+  return await openChosenGateway(await chooseGateway(runtime), runtime);
+}
+
+/** Connects to a gateway that was chosen. */
+export async function openChosenGateway(
+  chosen: RemoteGateway | LocalGateway,
+  runtime: GatewayRuntime,
+): Promise<OpenGateway> {
+  if (chosen.chosenBy !== "local_socket") return openRemoteGateway(chosen, runtime);
+  await assertAnswers(chosen.socket, runtime);
   const connection = openGrpcClient({
-    address: `unix:${socket}`,
+    address: `unix:${chosen.socket}`,
     security: "insecure",
     connectTimeoutMs,
     metadata: askingHeaders(runtime),
   });
+  return toOpenGateway(connection, runtime);
+}
+
+/** Connects to a gateway elsewhere; the token is sent to whoever proves the pinned key, and to nobody else. */
+export function openRemoteGateway(
+  { address, pin, token }: RemoteGateway,
+  runtime: GatewayRuntime,
+): OpenGateway {
+  const connection = openGrpcClient({
+    address,
+    security: () => ({
+      verifyPeer: (chain) => judgeGateway({ pins: [pin], clock: runtime.clock }, chain),
+    }),
+    connectTimeoutMs,
+    metadata: { authorization: `Bearer ${token}`, ...askingHeaders(runtime) },
+  });
+  return toOpenGateway(connection, runtime);
+}
+
+function toOpenGateway(connection: GrpcClient, runtime: GatewayRuntime): OpenGateway {
   return {
     client: (service) => connection.client(service),
     call: () => ({ signal: runtime.signal, ...deadlineOf(runtime) }),
@@ -74,16 +92,6 @@ function askingHeaders({ deadlineMs, asking }: GatewayRuntime): Readonly<Record<
     [workTimeHeader]: String(deadlineMs ?? defaultDeadlineMs),
     ...(asking.noWait ? { [noWaitHeader]: "1" } : {}),
   };
-}
-
-/** The socket of the gateway in a folder; a path too long for a socket is kept in a file beside it. */
-export async function findAdminSocket(gatewayDir: string): Promise<string> {
-  try {
-    return (await readFile(path.join(gatewayDir, "admin.sock.path"), "utf8")).trim();
-  } catch (error) {
-    if (errnoOf(error) === undefined) throw error;
-    return path.join(gatewayDir, "admin.sock");
-  }
 }
 
 /** Knocks, so that the answer to the commonest mistake is quick and names its remedy. */

@@ -14,11 +14,12 @@ export const commands: readonly CommandModule[] = [
       await using gateway = await openGateway(runtime);
       const { tokens } = await gateway.client(Admin).listTokens({}, gateway.call());
       await runtime.output.result({ tokens: tokens.map(toJson) }, () => ({
-        columns: ["ID", "OPENS", "CREATED", "EXPIRES"],
+        columns: ["ID", "OPENS", "CREATED", "LAST USE", "EXPIRES"],
         rows: tokens.map((token) => [
           token.id,
           opens(token),
           toTime(token.createdMs) ?? "",
+          toTime(token.usedMs) ?? "never",
           toTime(token.expiresMs) ?? "never",
         ]),
         empty: "there is no token; make one with: fairlead tokens create --agent NAME",
@@ -27,25 +28,30 @@ export const commands: readonly CommandModule[] = [
   },
   {
     words: "tokens create",
-    summary: "make a token for an agent or a session; its text is shown once",
+    summary: "make a token for an agent, a session or an administrator; its text is shown once",
     example: "fairlead tokens create --agent coder --ttl 30d",
     options: [
       { flags: "--agent <name>", text: "opens the sessions of this agent" },
       { flags: "--session <id>", text: "opens this session only" },
+      { flags: "--role <role>", text: "administers the gateway from elsewhere: viewer, operator or admin" },
+      { flags: "--user <name>", text: "the user that it acts for (default: you)" },
       { flags: "--ttl <time>", text: "how long it lives (default 90d)" },
     ],
     run: async (input, runtime) => {
-      const [agent, session] = [input.text("agent"), input.text("session")];
-      if ((agent === undefined) === (session === undefined)) {
-        throw new Fault("INVALID_ARGUMENT", "a token opens either an agent's sessions or one session", {
-          hint: "give one of --agent and --session",
-          details: { field: "agent" },
-        });
+      const [agent, session, role] = [input.text("agent"), input.text("session"), input.text("role")];
+      if ([agent, session, role].filter((given) => given !== undefined).length !== 1) {
+        throw new Fault(
+          "INVALID_ARGUMENT",
+          "a token opens an agent's sessions or one session, or gives a role",
+          { hint: "give one of --agent, --session and --role", details: { field: "agent" } },
+        );
       }
       await using gateway = await openGateway(runtime);
       const request = {
         agent: agent ?? "",
         session: session ?? "",
+        role: role ?? "",
+        user: input.text("user") ?? "",
         ttlMs: BigInt(input.durationMs("ttl") ?? 0),
       };
       const { token, text } = await gateway.client(Admin).createToken(request, gateway.call());
@@ -69,6 +75,7 @@ export const commands: readonly CommandModule[] = [
 ];
 
 function opens(token: Token): string {
+  if (token.role !== "") return `the gateway as ${token.role}`;
   return token.session === "" ? `agent ${token.agent}` : `session ${token.session}`;
 }
 
@@ -77,6 +84,9 @@ function toJson(token: Token): { readonly [key: string]: JsonValue } {
     id: token.id,
     agent: token.agent,
     session: token.session,
+    role: token.role,
+    user: token.user,
+    usedAt: toTime(token.usedMs) ?? null,
     createdAt: toTime(token.createdMs),
     expiresAt: toTime(token.expiresMs),
   };

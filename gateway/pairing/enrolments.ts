@@ -41,6 +41,14 @@ export interface ApprovedAs {
   readonly labels?: Readonly<Record<string, string>>;
   /** Instead of the code's. */
   readonly profile?: string;
+  /** Who decides, for the record; the gateway's own user when it is not said. */
+  readonly by?: Decider;
+}
+
+/** Who decides, and from where. */
+export interface Decider {
+  readonly actor: string;
+  readonly address: string;
 }
 
 /** The machines that wait to be admitted, and the decisions about them. They are in the store, and outlive the gateway. */
@@ -63,7 +71,10 @@ export interface Enrolments {
     readonly already: boolean;
   }>;
   /** Turns a machine away; again is as good. `CONFLICT` when it was admitted or another request took its place. */
-  reject(id: string): Promise<{ readonly request: EnrolmentRequest; readonly already: boolean }>;
+  reject(
+    id: string,
+    as?: Pick<ApprovedAs, "by">,
+  ): Promise<{ readonly request: EnrolmentRequest; readonly already: boolean }>;
 }
 
 /** Bounds of what waits. */

@@ -5,7 +5,7 @@ import type { EnrolmentRequestsTable } from "../store/tables.ts";
 import { approveRequest, rejectRequest } from "./decide-enrolment.ts";
 import { rejectedFault } from "./enrolment-faults.ts";
 import { toEnrolmentRequest } from "./enrolment-rows.ts";
-import type { EnrolmentRequest, Enrolments } from "./enrolments.ts";
+import type { Decider, EnrolmentRequest, Enrolments } from "./enrolments.ts";
 import type { HeldCalls } from "./held-calls.ts";
 import { admittedAs, type RecordChange } from "./record-change.ts";
 import type { RefusedJoins } from "./refused-joins.ts";
@@ -41,7 +41,7 @@ export function createEnrolments(deps: StoredEnrolmentsDeps): Enrolments {
         const approved = await approveRequest(db, id, { ...as, now: clock.now() });
         const { address, id: requestId } = approved.row;
         const after = { ...admittedAs(approved.node), address };
-        const entry = { ...decision("approve", requestId), after, nodeId: approved.node.id };
+        const entry = { ...decision("approve", requestId, as.by), after, nodeId: approved.node.id };
         if (!approved.already) await record(db, entry);
         return approved;
       });
@@ -50,11 +50,11 @@ export function createEnrolments(deps: StoredEnrolmentsDeps): Enrolments {
       if (!already) log.info("enrolment approved", { requestId: row.id, nodeId: node.id, alias: node.alias });
       return { request, node, already };
     },
-    reject: async (id) => {
+    reject: async (id, as) => {
       const { row, already } = await store.transaction(async (db) => {
         const rejected = await rejectRequest(db, id, clock.now());
         const { address, host_name: hostName, key_digest: key } = rejected.row;
-        const entry = { ...decision("reject", rejected.row.id), after: { key, hostName, address } };
+        const entry = { ...decision("reject", rejected.row.id, as?.by), after: { key, hostName, address } };
         if (!rejected.already) await record(db, entry);
         return rejected;
       });
@@ -68,7 +68,9 @@ export function createEnrolments(deps: StoredEnrolmentsDeps): Enrolments {
   };
 }
 
-function decision(verb: "approve" | "reject", requestId: string) {
+const ownUser: Decider = { actor: "user:local", address: "local" };
+
+function decision(verb: "approve" | "reject", requestId: string, by: Decider = ownUser) {
   const [action, target] = [`enrolments.${verb}`, `request:${requestId}`];
-  return { actor: "user:local", action, target, outcome: "ok" } as const;
+  return { ...by, action, target, outcome: "ok" } as const;
 }

@@ -6,6 +6,7 @@ import type {
   NodeSummarySchema,
   TokenSchema,
 } from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import { localPrincipal, nameOfRole } from "../../shared/rpc/principal.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Approval, ApprovalAnswer } from "../approvals/approvals.ts";
 import type { Grants } from "../approvals/grants.ts";
@@ -13,11 +14,14 @@ import type { Drains } from "../link/drains.ts";
 import type { Links } from "../link/links.ts";
 import type { Enrolments } from "../pairing/enrolments.ts";
 import type { NodeProfile, NodeRecord, Nodes } from "../pairing/nodes.ts";
-import type { TokenRecord } from "../sessions/tokens.ts";
+import type { TokenRecord, TokenRequest } from "../sessions/tokens.ts";
+import type { Users } from "../sessions/users.ts";
 import { approvalMethods } from "./approvals.ts";
 import { enrolmentMethods } from "./enrolments.ts";
 import { dutyMethods } from "./node-duty.ts";
 import { type Published, toNodeSummary } from "./node-summary.ts";
+import { toRole } from "./to-role.ts";
+import { userMethods } from "./users.ts";
 
 /** A join code that was made. */
 export interface MadeInvite {
@@ -54,14 +58,11 @@ export interface AdminFaceOptions {
   readonly renamed: (nodeId: string) => Promise<void>;
   readonly status: () => Promise<MessageInitShape<typeof AdminGetStatusResponseSchema>>;
   readonly tokens: {
-    create(request: {
-      readonly sessionId?: string;
-      readonly agent?: string;
-      readonly ttlMs?: number;
-    }): Promise<{ readonly token: TokenRecord; readonly text: string }>;
+    create(request: TokenRequest): Promise<{ readonly token: TokenRecord; readonly text: string }>;
     list(): Promise<readonly TokenRecord[]>;
     revoke(idOrPrefix: string): Promise<TokenRecord>;
   };
+  readonly users: Users;
   readonly approvals: {
     list(options: { readonly all: boolean }): Promise<readonly Approval[]>;
     decide(idOrPrefix: string, answer: ApprovalAnswer): Promise<Approval>;
@@ -81,6 +82,7 @@ export function createAdminFace(options: AdminFaceOptions): ServiceImplementatio
     }),
     ...dutyMethods({ ...options, summary: (node) => summary(options, node) }),
     ...tokenMethods(options),
+    ...userMethods(options),
     ...approvalMethods(options),
   };
 }
@@ -144,10 +146,19 @@ function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Ad
 
 function tokenMethods(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {
   return {
-    createToken: async (request) => {
+    getCaller: async (_, { principal = localPrincipal }) => ({
+      user: principal.user,
+      role: nameOfRole(principal.role),
+      token: principal.tokenId ?? "",
+      expiresMs: BigInt(principal.expiresAt ?? 0),
+      version: (await options.status()).version ?? "",
+    }),
+    createToken: async (request, { principal = localPrincipal }) => {
       const { token, text } = await options.tokens.create({
+        user: request.user === "" ? principal.user : request.user,
         ...(request.session === "" ? {} : { sessionId: request.session }),
         ...(request.agent === "" ? {} : { agent: request.agent }),
+        ...(request.role === "" ? {} : { role: toRole(request.role) }),
         ...(request.ttlMs === 0n ? {} : { ttlMs: Number(request.ttlMs) }),
       });
       return { token: toToken(token), text };
@@ -164,6 +175,9 @@ function toToken(token: TokenRecord): MessageInitShape<typeof TokenSchema> {
     agent: token.agent ?? "",
     createdMs: BigInt(token.createdAt),
     expiresMs: BigInt(token.expiresAt),
+    role: token.role === undefined ? "" : nameOfRole(token.role),
+    user: token.user,
+    usedMs: BigInt(token.usedAt ?? 0),
   };
 }
 

@@ -5,6 +5,7 @@ import type {
   ApprovalSchema,
   StandingGrantSchema,
 } from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import { localPrincipal, type Principal } from "../../shared/rpc/principal.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import { type Approval, type ApprovalAnswer, approvalLimits } from "../approvals/approvals.ts";
 import type { Grant } from "../approvals/grants.ts";
@@ -53,15 +54,18 @@ export function approvalMethods(
       const approvals = await options.approvals.list({ all: request.all });
       return { approvals: await Promise.all(approvals.map(shown)) };
     },
-    decideApproval: async (request) => ({
-      approval: await shown(await options.approvals.decide(request.id, toAnswer(request))),
+    decideApproval: async (request, { principal = localPrincipal }) => ({
+      approval: await shown(await options.approvals.decide(request.id, toAnswer(request, principal))),
     }),
     listGrants: async () => ({ grants: await Promise.all(options.grants.list().map(toWire)) }),
     revokeGrant: async ({ id }) => ({ grant: await toWire(await options.grants.revoke(id)) }),
   };
 }
 
-function toAnswer({ allow, always, grantMs }: AdminDecideApprovalRequest): ApprovalAnswer {
+function toAnswer(
+  { allow, always, grantMs }: AdminDecideApprovalRequest,
+  { user }: Principal,
+): ApprovalAnswer {
   const lifeMs = grantMs === 0n ? approvalLimits.grantMs : Number(grantMs);
-  return { allow, by: "local", ...(always ? { grantMs: lifeMs } : {}) };
+  return { allow, by: user, ...(always ? { grantMs: lifeMs } : {}) };
 }

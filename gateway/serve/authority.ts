@@ -10,6 +10,7 @@ import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { AuditEntry } from "../audit/audit-record.ts";
 import type { Authority } from "../pairing/authority.ts";
 import type { AuthorityChange, AuthorityStep as Step } from "../pairing/change-authority.ts";
+import { actorOf } from "./record-changes.ts";
 
 /** What the service stands on. */
 export interface AuthorityFaceOptions {
@@ -25,13 +26,13 @@ export function createAuthorityFace({
 }: AuthorityFaceOptions): ServiceImplementation<typeof AuthorityService> {
   return {
     getAuthority: async () => ({ status: await toStatus(change) }),
-    changeAuthority: async (request) => {
+    changeAuthority: async (request, context) => {
       const step = toStep(request.step);
       const before = change.authorities.signer.pin;
       await change.take(step, { force: request.force });
       const { phase, signer } = change.authorities;
       await record({
-        actor: "user:local",
+        ...actorOf(context),
         action: `authority.${step}`,
         target: `authority:${signer.pin}`,
         outcome: "ok",

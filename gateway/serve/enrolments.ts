@@ -8,6 +8,7 @@ import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import { approveCommand } from "../pairing/enrolment-faults.ts";
 import type { EnrolmentRequest, Enrolments } from "../pairing/enrolments.ts";
 import type { NodeRecord } from "../pairing/nodes.ts";
+import { actorOf } from "./record-changes.ts";
 
 /** What the methods about enrolment stand on. */
 export interface EnrolmentMethodsOptions {
@@ -31,8 +32,9 @@ export function enrolmentMethods(options: EnrolmentMethodsOptions): ServiceImple
         lastSeenMs: BigInt(one.lastSeenAt),
       })),
     }),
-    approveEnrolment: async ({ id, alias, labels, profile }) => {
-      const { request, node, already } = await enrolments.approve(id, { alias, labels, profile });
+    approveEnrolment: async ({ id, alias, labels, profile }, context) => {
+      const as = { alias, labels, profile, by: actorOf(context) };
+      const { request, node, already } = await enrolments.approve(id, as);
       return {
         node: summary(node),
         already,
@@ -40,8 +42,8 @@ export function enrolmentMethods(options: EnrolmentMethodsOptions): ServiceImple
         comparisonCode: request.comparisonCode,
       };
     },
-    rejectEnrolment: async ({ id }) => {
-      const { request, already } = await enrolments.reject(id);
+    rejectEnrolment: async ({ id }, context) => {
+      const { request, already } = await enrolments.reject(id, { by: actorOf(context) });
       return { request: toMessage(request), already };
     },
   };

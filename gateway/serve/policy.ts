@@ -18,6 +18,7 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import { meaningIn } from "../policy/meaning.ts";
 import type { ToolLists } from "../policy/policy-file.ts";
 import { toCanonicalName } from "../policy/tool-names.ts";
+import { actorOf } from "./record-changes.ts";
 
 /** One path that somebody might do something with. */
 export interface FilePlace {
@@ -81,13 +82,12 @@ export function createPolicyFace(options: PolicyFaceOptions): ServiceImplementat
       const { warnings, entries } = policy.check({ name, text: bounded(text) });
       return { warnings: [...warnings], entries: [...entries] };
     },
-    apply: async ({ name, text }) => {
+    apply: async ({ name, text }, context) => {
       const before = policy.text()?.text;
       const { warnings } = policy.check({ name, text: bounded(text) });
       await policy.apply(text);
       await options.audit.append({
-        actor: "user:local",
-        address: "local",
+        ...actorOf(context),
         action: "policy.apply",
         target: "policy",
         outcome: "ok",

@@ -1,9 +1,14 @@
 import { type DescService, type Message, toJson } from "@bufbuild/protobuf";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import type { JsonValue } from "../../shared/fault/fault.ts";
-import type { ServiceImplementation } from "../../shared/rpc/service.ts";
+import { Admin } from "../../shared/gen/fairlead/v1/admin_pb.ts";
+import { Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
+import { localPrincipal } from "../../shared/rpc/principal.ts";
+import type { CallContext, ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { AuditEntry } from "../audit/audit-record.ts";
 import type { Audit } from "../audit/audit.ts";
+import { sourceOf } from "../pairing/source-address.ts";
+import type { RefusedCall } from "./require-role.ts";
 
 /** A method that changes something. */
 export interface RecordedMethod {
@@ -25,6 +30,9 @@ export const adminChanges: Readonly<Record<string, RecordedMethod>> = {
   noteNode: { action: "nodes.note" },
   createToken: { action: "tokens.create" },
   revokeToken: { action: "tokens.revoke" },
+  addUser: { action: "users.add" },
+  removeUser: { action: "users.remove" },
+  setUserRole: { action: "users.role" },
   decideApproval: { action: "approvals.decide" },
   revokeGrant: { action: "grants.revoke" },
   approveEnrolment: { action: "enrolments.approve", refusalsOnly: true },
@@ -37,7 +45,7 @@ export const sessionChanges: Readonly<Record<string, RecordedMethod>> = {
   close: { action: "sessions.close" },
 };
 
-type Method = (request: unknown, context: unknown) => Promise<unknown>;
+type Method = (request: unknown, context: CallContext) => Promise<unknown>;
 
 /**
  * A service whose changes and refusals are recorded once they are done, with what was asked. A call whose record cannot be
@@ -64,11 +72,11 @@ export function recordChanges<S extends DescService>(
         answer = await run(request, context);
       } catch (error) {
         const { code } = faultFromError(error);
-        await options.audit.append(toEntry(change, { asked, answer: undefined, outcome: code }));
+        await options.audit.append(toEntry(change, { asked, answer: undefined, outcome: code, context }));
         throw error;
       }
       if (change.refusalsOnly !== true) {
-        await options.audit.append(toEntry(change, { asked, answer, outcome: "ok" }));
+        await options.audit.append(toEntry(change, { asked, answer, outcome: "ok", context }));
       }
       return answer;
     });
@@ -76,21 +84,33 @@ export function recordChanges<S extends DescService>(
   return { ...implementation, ...Object.fromEntries(recorded) };
 }
 
+/** Records that somebody was refused a change for their role; looking leaves no record. */
+export async function recordRefused(
+  audit: Pick<Audit, "append">,
+  { method, request, context, fault }: RefusedCall,
+): Promise<void> {
+  const all = { [Admin.typeName]: adminChanges, [Sessions.typeName]: sessionChanges };
+  const change = all[method.parent.typeName]?.[method.localName];
+  if (!change) return;
+  const asked = toJson(method.input, request as Message) as JsonValue;
+  await audit.append(toEntry(change, { asked, answer: undefined, outcome: fault.code, context }));
+}
+
 interface Done {
   readonly asked: JsonValue;
   readonly answer: unknown;
   readonly outcome: string;
+  readonly context: CallContext;
 }
 
-function toEntry({ action }: RecordedMethod, { asked, answer, outcome }: Done): AuditEntry {
+function toEntry({ action }: RecordedMethod, { asked, answer, outcome, context }: Done): AuditEntry {
   const nodeId = idOf(answer, "node");
   const sessionId = idOf(answer, "session") ?? textOf(asked, "session");
-  const name = nodeId ?? sessionId ?? textOf(asked, "node") ?? textOf(asked, "id") ?? "";
+  const name =
+    nodeId ?? sessionId ?? textOf(asked, "node") ?? textOf(asked, "id") ?? textOf(asked, "name") ?? "";
   const [kind = ""] = action.split(".", 1);
   return {
-    // The local socket takes its owner only.
-    actor: "user:local",
-    address: "local",
+    ...actorOf(context),
     action,
     target: name === "" ? kind : `${kind.replace(/s$/, "")}:${name}`,
     outcome,
@@ -98,6 +118,16 @@ function toEntry({ action }: RecordedMethod, { asked, answer, outcome }: Done): 
     ...(sessionId === undefined ? {} : { sessionId }),
     ...(outcome === "ok" ? { after: asked } : { details: { asked } }),
   };
+}
+
+/** Who changes something, and from where, for the record. */
+export function actorOf({ principal, peer }: Pick<CallContext, "principal" | "peer">): {
+  readonly actor: string;
+  readonly address: string;
+} {
+  // The local socket takes its owner only.
+  if (principal?.tokenId === undefined) return { actor: `user:${localPrincipal.user}`, address: "local" };
+  return { actor: `user:${principal.user}`, address: sourceOf(peer.address).address };
 }
 
 function idOf(answer: unknown, field: string): string | undefined {

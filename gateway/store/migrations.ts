@@ -1,6 +1,7 @@
 import type { Kysely } from "kysely";
 import { addEnrolmentRequests } from "./enrolment-schema.ts";
 import { addGrants } from "./grants-schema.ts";
+import { addRoles } from "./roles-schema.ts";
 
 /** One step of the schema. It runs in a transaction and is never changed once released. */
 export interface Migration {
@@ -19,6 +20,7 @@ export const migrations: readonly Migration[] = [
   { version: 5, up: addPresences },
   { version: 6, up: addIdentityFacts },
   { version: 7, up: addGrants },
+  { version: 8, up: addRoles },
 ];
 
 async function createIdentities(db: Kysely<unknown>): Promise<void> {

@@ -96,6 +96,20 @@ export interface TokensTable {
   created_at: number;
   expires_at: number;
   revoked_at: number | null;
+  /** The name of the role that it gives; empty when it opens sessions. */
+  role: string;
+  /** The name of the user that it acts for. */
+  user_name: string;
+  /** When it was last used, exact to a minute. */
+  used_at: number | null;
+}
+
+/** Somebody who administers the gateway. */
+export interface UsersTable {
+  name: string;
+  /** The name of their role: the most that their tokens give. */
+  role: string;
+  created_at: number;
 }
 
 /** A hosted session. */
@@ -252,6 +266,7 @@ export interface Tables {
   join_codes: JoinCodesTable;
   enrolment_requests: EnrolmentRequestsTable;
   tokens: TokensTable;
+  users: UsersTable;
   sessions: SessionsTable;
   approvals: ApprovalsTable;
   grants: GrantsTable;

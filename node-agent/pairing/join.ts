@@ -4,6 +4,7 @@ import type { FaultCode } from "../../shared/fault/codes.ts";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { Pairing, type PairingEnrolResponse } from "../../shared/gen/fairlead/v1/pairing_pb.ts";
+import { judgeGateway } from "../../shared/identity/gateway-peer.ts";
 import { parseJoinCode, type JoinCode } from "../../shared/identity/join-code.ts";
 import { createCertificateRequest, createKeyPem, publicKeyOf } from "../../shared/identity/keys.ts";
 import { nodeIdOf, tryReadCertificate } from "../../shared/identity/node-name.ts";
@@ -18,7 +19,6 @@ import { protocolWindow, type ProtocolWindow } from "../../shared/identity/proto
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import { parseAlias } from "../../shared/names/alias.ts";
 import { openGrpcClient } from "../../shared/rpc/grpc-client.ts";
-import { judgeGateway } from "./gateway-peer.ts";
 import {
   findIdentity,
   identityFiles,

@@ -1,12 +1,12 @@
 import { X509Certificate } from "node:crypto";
 import { Fault } from "../../shared/fault/fault.ts";
 import { Pairing } from "../../shared/gen/fairlead/v1/pairing_pb.ts";
+import { judgeGateway } from "../../shared/identity/gateway-peer.ts";
 import { createCertificateRequest } from "../../shared/identity/keys.ts";
 import { signLapsedProof } from "../../shared/identity/lapsed-proof.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { openGrpcClient } from "../../shared/rpc/grpc-client.ts";
 import type { Client } from "../../shared/rpc/service.ts";
-import { judgeGateway } from "./gateway-peer.ts";
 import type { HeldIdentity } from "./held-identity.ts";
 import type { NodeIdentity } from "./identity.ts";
 

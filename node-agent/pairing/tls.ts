@@ -1,6 +1,6 @@
+import { judgeGateway } from "../../shared/identity/gateway-peer.ts";
 import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import type { ClientTls } from "../../shared/rpc/client-credentials.ts";
-import { judgeGateway } from "./gateway-peer.ts";
 import type { NodeIdentity } from "./identity.ts";
 
 /**

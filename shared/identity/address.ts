@@ -46,3 +46,8 @@ export function isLoopbackHost(host: string): boolean {
   if (family === 0) return /^localhost\.?$/i.test(host);
   return loopback.check(host, family === 6 ? "ipv6" : "ipv4");
 }
+
+/** Puts host and port together, with the brackets that IPv6 needs. */
+export function joinAddress({ host, port }: Address): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}

@@ -1,5 +1,12 @@
 import { getOption, type DescMethod } from "@bufbuild/protobuf";
-import { call_class, follows, goes_on, type CallClass } from "../gen/fairlead/v1/options_pb.ts";
+import {
+  call_class,
+  follows,
+  goes_on,
+  least_role,
+  type CallClass,
+  type Role,
+} from "../gen/fairlead/v1/options_pb.ts";
 
 /** What a method declares of its calls in its proto file. */
 export interface CallTraits {
@@ -8,6 +15,8 @@ export interface CallTraits {
   readonly goesOn: boolean;
   /** Whether its calls follow something and never end by themselves. */
   readonly follows: boolean;
+  /** The least role of whoever calls it on a gateway from another machine; `UNSPECIFIED`: nobody from there may. */
+  readonly leastRole: Role;
 }
 
 /** Kept, since every call asks and reading an option costs as much as a small message. */
@@ -21,6 +30,7 @@ export function callTraitsOf(method: DescMethod): CallTraits {
     callClass: getOption(method, call_class),
     goesOn: getOption(method, goes_on),
     follows: getOption(method, follows),
+    leastRole: getOption(method, least_role),
   };
   known.set(method, traits);
   return traits;

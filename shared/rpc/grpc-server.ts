@@ -4,7 +4,7 @@ import { setImmediate } from "node:timers/promises";
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 import { errnoOf } from "../fault/fault-from-errno.ts";
 import { Fault } from "../fault/fault.ts";
-import { parseListenAddress, type Address } from "../identity/address.ts";
+import { joinAddress, parseListenAddress, type Address } from "../identity/address.ts";
 import { systemClock, type Clock } from "../lifetime/clock.ts";
 import { createDispatcher, startCallDeadline, unknownMethodFault, type Dispatcher } from "./dispatch.ts";
 import {
@@ -78,7 +78,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   await listen(listener, where, options.address);
   const port = portOf(listener);
   return {
-    address: "path" in where ? options.address : joinAddress(where.host, port),
+    address: "path" in where ? options.address : joinAddress({ host: where.host, port }),
     port,
     get connectionCount() {
       return sockets.count;
@@ -239,11 +239,6 @@ type Where = Address | { readonly path: string };
 function whereOf(address: string): Where {
   if (address.startsWith("unix:")) return { path: address.slice("unix:".length) };
   return parseListenAddress(address);
-}
-
-/** Puts host and port together, with the brackets that IPv6 needs. */
-export function joinAddress(host: string, port: number): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 function portOf(listener: NetServer): number {

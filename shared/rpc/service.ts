@@ -1,4 +1,5 @@
 import type { DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type { Principal } from "./principal.ts";
 
 /** Who is at the other end of a call, as far as the transport proved it. */
 export interface Peer {
@@ -26,6 +27,8 @@ export interface CallContext {
   readonly peer: Peer;
   /** Tells the caller that the call was taken on, before its first answer; absent over a link, which cannot. */
   readonly take?: () => void;
+  /** Whom it acts for, where the service was given one that asks; else whoever may reach the socket. */
+  readonly principal?: Principal;
 }
 
 /** A method as its implementer writes it. A generator that is left early is ended with `return`. */

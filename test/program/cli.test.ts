@@ -67,7 +67,7 @@ test(
   },
 );
 
-test("a remote gateway is refused before anything is sent", patience, async () => {
+test("a remote gateway whose pin is not known is refused before anything is sent", patience, async () => {
   await using home = await makeTempFolder();
   const env = { FAIRLEAD_GATEWAY: "https://gateway.example", FAIRLEAD_TOKEN: "secret" };
   const { exitCode, stderr } = await runCli(["nodes", "ls"], { home: home.path, env });

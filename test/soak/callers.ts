@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { findAdminSocket } from "../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../gateway/cli/find-admin-socket.ts";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { startDeadline, raceSignal, systemClock } from "../../shared/lifetime/clock.ts";

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { findAdminSocket } from "../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../gateway/cli/find-admin-socket.ts";
 import { Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { openGrpcClient } from "../../shared/rpc/grpc-client.ts";
 import type { Client } from "../../shared/rpc/service.ts";

@@ -17,7 +17,7 @@ import { openSessionEndpoint, rpcError, type SessionEndpoint } from "./session-e
 
 /** What the MCP endpoint needs. */
 export interface McpEndpointOptions extends FaceParts {
-  readonly tokens: Pick<Tokens, "find">;
+  readonly tokens: Pick<Tokens, "require">;
   readonly sessions: Pick<Sessions, "caller" | "states" | "latestOf">;
   /** The gateway's version. */
   readonly version: string;
@@ -71,15 +71,15 @@ class Endpoint implements McpEndpoint {
 
   async #admit(request: Request): Promise<HeldToken> {
     const [, text] = /^Bearer +(\S+)$/i.exec(request.headers.get("authorization") ?? "") ?? [];
-    const held = text === undefined ? undefined : await this.#options.tokens.find(text);
-    if (held) return held;
-    throw new Fault("UNAUTHENTICATED", text === undefined ? "a token is needed" : "the token is not valid", {
+    if (text !== undefined) return await this.#options.tokens.require(text);
+    throw new Fault("UNAUTHENTICATED", "a token is needed", {
       hint: "fairlead tokens create --session ID, and send it as Authorization: Bearer TOKEN",
     });
   }
 
   async #endpointOf({ token, lease }: HeldToken): Promise<SessionEndpoint> {
     const { sessions, version, clock = systemClock } = this.#options;
+    if (token.role !== undefined) throw opensNothingFault();
     const sessionId = token.sessionId ?? (await sessions.latestOf(token.agent ?? "")).id;
     const { session } = await sessions.caller(sessionId);
     const key = `${token.id} ${sessionId}`;
@@ -113,6 +113,13 @@ class Endpoint implements McpEndpoint {
     };
     return Response.json(body, { status, headers });
   }
+}
+
+function opensNothingFault(): Fault {
+  return new Fault("POLICY_DENIED", "the token gives a role on the gateway and opens no session", {
+    hint: "fairlead tokens create --session ID",
+    details: { side: "gateway", rule: "token.purpose" },
+  });
 }
 
 /** The request with its body read: what is too large or too deep never reaches a parser. */

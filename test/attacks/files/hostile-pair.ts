@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { vi } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import type { createFiles } from "../../../node-agent/files/files.ts";
 import { createPublicationBoard } from "../../../node-agent/link/publications.ts";
 import { startLink } from "../../../node-agent/link/start-link.ts";

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { Admin } from "../../../shared/gen/fairlead/v1/admin_pb.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import { startFilesPair } from "../../scenarios/files/pair.ts";

@@ -1,4 +1,4 @@
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { createPublicationBoard } from "../../../node-agent/link/publications.ts";
 import { startLink } from "../../../node-agent/link/start-link.ts";
 import { dialTls } from "../../../node-agent/pairing/tls.ts";

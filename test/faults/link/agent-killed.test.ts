@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, expect } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import {
   EntryKind,
   Files,

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { createPublicationBoard } from "../../../node-agent/link/publications.ts";
 import { startLink } from "../../../node-agent/link/start-link.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";

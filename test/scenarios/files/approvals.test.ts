@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { gatewayDefaults } from "../../../gateway/config/gateway-settings.ts";
 import { Admin, type Approval } from "../../../shared/gen/fairlead/v1/admin_pb.ts";
 import { openGrpcClient, type GrpcClient } from "../../../shared/rpc/grpc-client.ts";

@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { digestOf } from "../../../shared/content/digest.ts";
 import { Admin } from "../../../shared/gen/fairlead/v1/admin_pb.ts";
 import { WritePrecondition } from "../../../shared/gen/fairlead/v1/files_pb.ts";

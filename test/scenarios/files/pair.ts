@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { vi } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import type { Client } from "../../../shared/rpc/service.ts";

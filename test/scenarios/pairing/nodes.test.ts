@@ -1,13 +1,13 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
 import type { ServerTls } from "../../../gateway/pairing/server-certificate.ts";
-import { judgeGateway } from "../../../node-agent/pairing/gateway-peer.ts";
 import { holdIdentity } from "../../../node-agent/pairing/held-identity.ts";
 import { loadIdentity, type NodeIdentity } from "../../../node-agent/pairing/identity.ts";
 import { leaveGateway } from "../../../node-agent/pairing/leave.ts";
 import { renewalTime, startRenewal, type RenewalState } from "../../../node-agent/pairing/renew.ts";
 import { dialTls } from "../../../node-agent/pairing/tls.ts";
 import { Pairing } from "../../../shared/gen/fairlead/v1/pairing_pb.ts";
+import { judgeGateway } from "../../../shared/identity/gateway-peer.ts";
 import { createCertificateRequest, createKeyPem } from "../../../shared/identity/keys.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import { faultOf } from "../../support/fault-of.ts";

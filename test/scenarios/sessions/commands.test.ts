@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { Sessions } from "../../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import { findProcesses } from "../../support/find-processes.ts";

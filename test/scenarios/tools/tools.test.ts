@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
-import { findAdminSocket } from "../../../gateway/cli/open-gateway.ts";
+import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { Sessions, SessionsCallToolRequestSchema } from "../../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import { proves } from "../../support/proves.ts";

@@ -8,13 +8,14 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Fault } from "./fault_pb.ts";
 import { file_fairlead_v1_fault } from "./fault_pb.ts";
+import { file_fairlead_v1_options } from "./options_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file fairlead/v1/admin.proto.
  */
 export const file_fairlead_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEigAIKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBEhgKEHJlcXVpcmVfYXBwcm92YWwYBiABKAgSDAoEbm90ZRgHIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VzIogBChlBZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlEgwKBGNvZGUYASABKAkSDwoHY29tbWFuZBgCIAEoCRISCgpleHBpcmVzX21zGAMgASgDEgwKBHVzZXMYBCABKA0SEAoId2FybmluZ3MYBSADKAkSGAoQcmVxdWlyZV9hcHByb3ZhbBgGIAEoCCKpBQoLTm9kZVN1bW1hcnkSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSDQoFc3RhdGUYAyABKAkSEAoIc2luY2VfbXMYBCABKAMSDgoGcmVhc29uGAUgASgJEhEKCW5leHRfc3RlcBgGIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEhEKCWhvc3RfbmFtZRgJIAEoCRI0CgZsYWJlbHMYCiADKAsyJC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeS5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAsgASgJEhIKCndvcmtzcGFjZXMYDCADKAkSDQoFdG9vbHMYDSABKA0SDgoGc2tpbGxzGA4gASgNEh4KFmNlcnRpZmljYXRlX2V4cGlyZXNfbXMYDyABKAMSFAoMbGFzdF9zZWVuX21zGBAgASgDEhEKCXBhaXJlZF9tcxgRIAEoAxISCgpnZW5lcmF0aW9uGBIgASgEEg8KB2FkZHJlc3MYEyABKAkSEwoLY29udGFpbm1lbnQYFCABKAkSMQoIcHJvYmxlbXMYFSADKAsyHy5mYWlybGVhZC52MS5QdWJsaWNhdGlvblByb2JsZW0SDAoEbm90ZRgWIAEoCRIkCgRsaW5rGCggASgLMhYuZmFpcmxlYWQudjEuTGlua0ZhY3RzEiwKB3JlbmV3YWwYMiABKAsyGy5mYWlybGVhZC52MS5SZW5ld2FsUHJvYmxlbRIUCgx0cnVzdGVkX3BpbnMYMyADKAkSKAoFY2xvbmUYNCABKAsyGS5mYWlybGVhZC52MS5DbG9uZVByb2JsZW0aLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASK5AQoJTGlua0ZhY3RzEhAKCHByb3RvY29sGAEgASgNEg8KB3VwZ3JhZGUYAiABKAkSGQoRaW5zdGFsbGVkX3ZlcnNpb24YAyABKAkSGAoQZHJvcHBlZF9tZXNzYWdlcxgEIAEoBBItCgl0aW1lZF9vdXQYBSADKAsyGi5mYWlybGVhZC52MS5UaW1lZE91dENhbGxzEiUKBWRyYWluGAYgASgLMhYuZmFpcmxlYWQudjEuTm9kZURyYWluIi4KDVRpbWVkT3V0Q2FsbHMSDgoGbWV0aG9kGAEgASgJEg0KBWNvdW50GAIgASgEIlIKCU5vZGVEcmFpbhIQCghzaW5jZV9tcxgBIAEoAxITCgtkZWFkbGluZV9tcxgCIAEoAxIQCgh1bnRpbF9tcxgDIAEoAxIMCgRub3RlGAQgASgJIoABCgxDbG9uZVByb2JsZW0SDAoEa2luZBgBIAEoCRIoCgRrZXB0GAIgASgLMhouZmFpcmxlYWQudjEuTGlua2VkTWFjaGluZRIpCgVvdGhlchgDIAEoCzIaLmZhaXJsZWFkLnYxLkxpbmtlZE1hY2hpbmUSDQoFY291bnQYBCABKA0iQAoNTGlua2VkTWFjaGluZRIPCgdib290X2lkGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSDQoFYXRfbXMYAyABKAMiVQoOUmVuZXdhbFByb2JsZW0SEAoIc2luY2VfbXMYASABKAMSDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJEhIKCmV4cGlyZXNfbXMYBCABKAMiUwoSUHVibGljYXRpb25Qcm9ibGVtEgwKBGtpbmQYASABKAkSDAoEbmFtZRgCIAEoCRIhCgVmYXVsdBgDIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0IpUBChVBZG1pbkxpc3ROb2Rlc1JlcXVlc3QSDQoFc3RhdGUYASABKAkSPgoGbGFiZWxzGAIgAygLMi4uZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0LkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiUgoWQWRtaW5MaXN0Tm9kZXNSZXNwb25zZRInCgVub2RlcxgBIAMoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB3dhaXRpbmcYAiABKA0iIwoTQWRtaW5HZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJIj4KFEFkbWluR2V0Tm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSImChZBZG1pblJldm9rZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiUgoXQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgiawoVQWRtaW5EcmFpbk5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSFgoJd2l0aGluX21zGAIgASgDSACIAQESEAoIdW50aWxfbXMYAyABKAMSDAoEbm90ZRgEIAEoCUIMCgpfd2l0aGluX21zIkAKFkFkbWluRHJhaW5Ob2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IicKF0FkbWluVW5kcmFpbk5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiUwoYQWRtaW5VbmRyYWluTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRIPCgdhbHJlYWR5GAIgASgIIioKGkFkbWluRGlzY29ubmVjdE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiWQobQWRtaW5EaXNjb25uZWN0Tm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRISCgp3YXNfbGlua2VkGAIgASgIIjUKFkFkbWluUmVuYW1lTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVhbGlhcxgCIAEoCSJBChdBZG1pblJlbmFtZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiHAoaQWRtaW5MaXN0RW5yb2xtZW50c1JlcXVlc3QieQobQWRtaW5MaXN0RW5yb2xtZW50c1Jlc3BvbnNlEi8KCHJlcXVlc3RzGAEgAygLMh0uZmFpcmxlYWQudjEuRW5yb2xtZW50UmVxdWVzdBIpCgdyZWZ1c2VkGAIgAygLMhguZmFpcmxlYWQudjEuUmVmdXNlZEpvaW4irQMKEEVucm9sbWVudFJlcXVlc3QSCgoCaWQYASABKAkSEwoLd2lzaGVkX25hbWUYAiABKAkSEQoJaG9zdF9uYW1lGAMgASgJEhAKCHBsYXRmb3JtGAQgASgJEhUKDWFnZW50X3ZlcnNpb24YBSABKAkSCwoDa2V5GAYgASgJEg8KB2FkZHJlc3MYByABKAkSEgoKd29ya3NwYWNlcxgIIAMoCRI5CgZsYWJlbHMYCSADKAsyKS5mYWlybGVhZC52MS5FbnJvbG1lbnRSZXF1ZXN0LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYCiABKAkSDQoFYWxpYXMYCyABKAkSDAoEbm90ZRgMIAEoCRIXCg9jb21wYXJpc29uX2NvZGUYDSABKAkSEAoIYXNrZWRfbXMYDiABKAMSDwoHc2Vlbl9tcxgPIAEoAxISCgpleHBpcmVzX21zGBAgASgDEhEKCWNvbm5lY3RlZBgRIAEoCBIPCgdjb21tYW5kGBIgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEieAoLUmVmdXNlZEpvaW4SDwoHYWRkcmVzcxgBIAEoCRIMCgRjb2RlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRINCgVjb3VudBgEIAEoDRIVCg1maXJzdF9zZWVuX21zGAUgASgDEhQKDGxhc3Rfc2Vlbl9tcxgGIAEoAyLAAQocQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVxdWVzdBIKCgJpZBgBIAEoCRINCgVhbGlhcxgCIAEoCRJFCgZsYWJlbHMYAyADKAsyNS5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXF1ZXN0LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYBCABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKFAQodQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgSEgoKcmVxdWVzdF9pZBgDIAEoCRIXCg9jb21wYXJpc29uX2NvZGUYBCABKAkiKQobQWRtaW5SZWplY3RFbnJvbG1lbnRSZXF1ZXN0EgoKAmlkGAEgASgJIl8KHEFkbWluUmVqZWN0RW5yb2xtZW50UmVzcG9uc2USLgoHcmVxdWVzdBgBIAEoCzIdLmZhaXJsZWFkLnYxLkVucm9sbWVudFJlcXVlc3QSDwoHYWxyZWFkeRgCIAEoCCKbAQoVQWRtaW5MYWJlbE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSOAoDc2V0GAIgAygLMisuZmFpcmxlYWQudjEuQWRtaW5MYWJlbE5vZGVSZXF1ZXN0LlNldEVudHJ5Eg4KBnJlbW92ZRgDIAMoCRoqCghTZXRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkAKFkFkbWluTGFiZWxOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IjIKFEFkbWluTm90ZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDAoEbm90ZRgCIAEoCSI/ChVBZG1pbk5vdGVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IkkKF0FkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFYWdlbnQYAiABKAkSDgoGdHRsX21zGAMgASgDIlsKBVRva2VuEgoKAmlkGAEgASgJEg8KB3Nlc3Npb24YAiABKAkSDQoFYWdlbnQYAyABKAkSEgoKY3JlYXRlZF9tcxgEIAEoAxISCgpleHBpcmVzX21zGAUgASgDIksKGEFkbWluQ3JlYXRlVG9rZW5SZXNwb25zZRIhCgV0b2tlbhgBIAEoCzISLmZhaXJsZWFkLnYxLlRva2VuEgwKBHRleHQYAiABKAkiGAoWQWRtaW5MaXN0VG9rZW5zUmVxdWVzdCI9ChdBZG1pbkxpc3RUb2tlbnNSZXNwb25zZRIiCgZ0b2tlbnMYASADKAsyEi5mYWlybGVhZC52MS5Ub2tlbiIlChdBZG1pblJldm9rZVRva2VuUmVxdWVzdBIKCgJpZBgBIAEoCSI9ChhBZG1pblJldm9rZVRva2VuUmVzcG9uc2USIQoFdG9rZW4YASABKAsyEi5mYWlybGVhZC52MS5Ub2tlbiK2AQoIQXBwcm92YWwSCgoCaWQYASABKAkSDQoFc3RhdGUYAiABKAkSDQoFdGl0bGUYAyABKAkSDgoGZGV0YWlsGAQgASgJEg0KBWFnZW50GAUgASgJEg8KB3Nlc3Npb24YBiABKAkSDAoEbm9kZRgHIAEoCRIMCgRydWxlGAggASgJEhAKCGFza2VkX21zGAkgASgDEhIKCmV4cGlyZXNfbXMYCiABKAMSDgoGZGlnZXN0GAsgASgJIigKGUFkbWluTGlzdEFwcHJvdmFsc1JlcXVlc3QSCwoDYWxsGAEgASgIIkYKGkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEigKCWFwcHJvdmFscxgBIAMoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsIlkKGkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0EgoKAmlkGAEgASgJEg0KBWFsbG93GAIgASgIEg4KBmFsd2F5cxgDIAEoCBIQCghncmFudF9tcxgEIAEoAyJGChtBZG1pbkRlY2lkZUFwcHJvdmFsUmVzcG9uc2USJwoIYXBwcm92YWwYASABKAsyFS5mYWlybGVhZC52MS5BcHByb3ZhbCKKAgoNU3RhbmRpbmdHcmFudBIKCgJpZBgBIAEoCRINCgVhZ2VudBgCIAEoCRIPCgdzZXNzaW9uGAMgASgJEgwKBHRvb2wYBCABKAkSDwoHbm9kZV9pZBgFIAEoCRIMCgRub2RlGAYgASgJEhEKCXdvcmtzcGFjZRgHIAEoCRIMCgRraW5kGAggASgJEhYKDnJlcXVlc3RlZF9wYXRoGAkgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAogASgJEhIKCmNyZWF0ZWRfbXMYCyABKAMSEgoKZXhwaXJlc19tcxgMIAEoAxITCgthcHByb3ZhbF9pZBgNIAEoCRISCgpncmFudGVkX2J5GA4gASgJIhgKFkFkbWluTGlzdEdyYW50c1JlcXVlc3QiRQoXQWRtaW5MaXN0R3JhbnRzUmVzcG9uc2USKgoGZ3JhbnRzGAEgAygLMhouZmFpcmxlYWQudjEuU3RhbmRpbmdHcmFudCIlChdBZG1pblJldm9rZUdyYW50UmVxdWVzdBIKCgJpZBgBIAEoCSJFChhBZG1pblJldm9rZUdyYW50UmVzcG9uc2USKQoFZ3JhbnQYASABKAsyGi5mYWlybGVhZC52MS5TdGFuZGluZ0dyYW50MpkPCgVBZG1pbhJUCglHZXRTdGF0dXMSIi5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1JlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlEl0KDENyZWF0ZUludml0ZRIlLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBomLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlSW52aXRlUmVzcG9uc2USVAoJTGlzdE5vZGVzEiIuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXNwb25zZRJOCgdHZXROb2RlEiAuZmFpcmxlYWQudjEuQWRtaW5HZXROb2RlUmVxdWVzdBohLmZhaXJsZWFkLnYxLkFkbWluR2V0Tm9kZVJlc3BvbnNlElcKClJldm9rZU5vZGUSIy5mYWlybGVhZC52MS5BZG1pblJldm9rZU5vZGVSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USVAoJRHJhaW5Ob2RlEiIuZmFpcmxlYWQudjEuQWRtaW5EcmFpbk5vZGVSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5EcmFpbk5vZGVSZXNwb25zZRJaCgtVbmRyYWluTm9kZRIkLmZhaXJsZWFkLnYxLkFkbWluVW5kcmFpbk5vZGVSZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5VbmRyYWluTm9kZVJlc3BvbnNlEmMKDkRpc2Nvbm5lY3ROb2RlEicuZmFpcmxlYWQudjEuQWRtaW5EaXNjb25uZWN0Tm9kZVJlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkRpc2Nvbm5lY3ROb2RlUmVzcG9uc2USVwoKUmVuYW1lTm9kZRIjLmZhaXJsZWFkLnYxLkFkbWluUmVuYW1lTm9kZVJlcXVlc3QaJC5mYWlybGVhZC52MS5BZG1pblJlbmFtZU5vZGVSZXNwb25zZRJaCgtDcmVhdGVUb2tlbhIkLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVUb2tlblJlc3BvbnNlElcKCkxpc3RUb2tlbnMSIy5mYWlybGVhZC52MS5BZG1pbkxpc3RUb2tlbnNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVzcG9uc2USWgoLUmV2b2tlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlVG9rZW5SZXNwb25zZRJgCg1MaXN0QXBwcm92YWxzEiYuZmFpcmxlYWQudjEuQWRtaW5MaXN0QXBwcm92YWxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEmMKDkxpc3RFbnJvbG1lbnRzEicuZmFpcmxlYWQudjEuQWRtaW5MaXN0RW5yb2xtZW50c1JlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkxpc3RFbnJvbG1lbnRzUmVzcG9uc2USaQoQQXBwcm92ZUVucm9sbWVudBIpLmZhaXJsZWFkLnYxLkFkbWluQXBwcm92ZUVucm9sbWVudFJlcXVlc3QaKi5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXNwb25zZRJmCg9SZWplY3RFbnJvbG1lbnQSKC5mYWlybGVhZC52MS5BZG1pblJlamVjdEVucm9sbWVudFJlcXVlc3QaKS5mYWlybGVhZC52MS5BZG1pblJlamVjdEVucm9sbWVudFJlc3BvbnNlElQKCUxhYmVsTm9kZRIiLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVzcG9uc2USUQoITm90ZU5vZGUSIS5mYWlybGVhZC52MS5BZG1pbk5vdGVOb2RlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkFkbWluTm90ZU5vZGVSZXNwb25zZRJjCg5EZWNpZGVBcHByb3ZhbBInLmZhaXJsZWFkLnYxLkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0GiguZmFpcmxlYWQudjEuQWRtaW5EZWNpZGVBcHByb3ZhbFJlc3BvbnNlElcKCkxpc3RHcmFudHMSIy5mYWlybGVhZC52MS5BZG1pbkxpc3RHcmFudHNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5MaXN0R3JhbnRzUmVzcG9uc2USWgoLUmV2b2tlR3JhbnQSJC5mYWlybGVhZC52MS5BZG1pblJldm9rZUdyYW50UmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlR3JhbnRSZXNwb25zZWIGcHJvdG8z", [file_fairlead_v1_fault]);
+  fileDesc("ChdmYWlybGVhZC92MS9hZG1pbi5wcm90bxILZmFpcmxlYWQudjEiFwoVQWRtaW5HZXRTdGF0dXNSZXF1ZXN0IsACChZBZG1pbkdldFN0YXR1c1Jlc3BvbnNlEg0KBXN0YXRlGAEgASgJEg8KB3ZlcnNpb24YAiABKAkSFAoMbGlua19hZGRyZXNzGAMgASgJEhQKDGh0dHBfYWRkcmVzcxgEIAEoCRILCgNwaW4YBSABKAkSEgoKc3RhcnRlZF9tcxgGIAEoAxIUCgxub2Rlc19vbmxpbmUYByABKA0SDQoFbm9kZXMYCCABKA0SEAoIc2Vzc2lvbnMYCSABKA0SEgoKYWR2ZXJ0aXNlZBgKIAMoCRI/CgZsaW1pdHMYCyADKAsyLy5mYWlybGVhZC52MS5BZG1pbkdldFN0YXR1c1Jlc3BvbnNlLkxpbWl0c0VudHJ5Gi0KC0xpbWl0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEigAIKGEFkbWluQ3JlYXRlSW52aXRlUmVxdWVzdBINCgVhbGlhcxgBIAEoCRJBCgZsYWJlbHMYAiADKAsyMS5mYWlybGVhZC52MS5BZG1pbkNyZWF0ZUludml0ZVJlcXVlc3QuTGFiZWxzRW50cnkSDwoHcHJvZmlsZRgDIAEoCRIOCgZ0dGxfbXMYBCABKAMSEQoEdXNlcxgFIAEoBUgAiAEBEhgKEHJlcXVpcmVfYXBwcm92YWwYBiABKAgSDAoEbm90ZRgHIAEoCRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBQgcKBV91c2VzIogBChlBZG1pbkNyZWF0ZUludml0ZVJlc3BvbnNlEgwKBGNvZGUYASABKAkSDwoHY29tbWFuZBgCIAEoCRISCgpleHBpcmVzX21zGAMgASgDEgwKBHVzZXMYBCABKA0SEAoId2FybmluZ3MYBSADKAkSGAoQcmVxdWlyZV9hcHByb3ZhbBgGIAEoCCKpBQoLTm9kZVN1bW1hcnkSCgoCaWQYASABKAkSDQoFYWxpYXMYAiABKAkSDQoFc3RhdGUYAyABKAkSEAoIc2luY2VfbXMYBCABKAMSDgoGcmVhc29uGAUgASgJEhEKCW5leHRfc3RlcBgGIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAcgASgJEhAKCHBsYXRmb3JtGAggASgJEhEKCWhvc3RfbmFtZRgJIAEoCRI0CgZsYWJlbHMYCiADKAsyJC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeS5MYWJlbHNFbnRyeRIPCgdwcm9maWxlGAsgASgJEhIKCndvcmtzcGFjZXMYDCADKAkSDQoFdG9vbHMYDSABKA0SDgoGc2tpbGxzGA4gASgNEh4KFmNlcnRpZmljYXRlX2V4cGlyZXNfbXMYDyABKAMSFAoMbGFzdF9zZWVuX21zGBAgASgDEhEKCXBhaXJlZF9tcxgRIAEoAxISCgpnZW5lcmF0aW9uGBIgASgEEg8KB2FkZHJlc3MYEyABKAkSEwoLY29udGFpbm1lbnQYFCABKAkSMQoIcHJvYmxlbXMYFSADKAsyHy5mYWlybGVhZC52MS5QdWJsaWNhdGlvblByb2JsZW0SDAoEbm90ZRgWIAEoCRIkCgRsaW5rGCggASgLMhYuZmFpcmxlYWQudjEuTGlua0ZhY3RzEiwKB3JlbmV3YWwYMiABKAsyGy5mYWlybGVhZC52MS5SZW5ld2FsUHJvYmxlbRIUCgx0cnVzdGVkX3BpbnMYMyADKAkSKAoFY2xvbmUYNCABKAsyGS5mYWlybGVhZC52MS5DbG9uZVByb2JsZW0aLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASK5AQoJTGlua0ZhY3RzEhAKCHByb3RvY29sGAEgASgNEg8KB3VwZ3JhZGUYAiABKAkSGQoRaW5zdGFsbGVkX3ZlcnNpb24YAyABKAkSGAoQZHJvcHBlZF9tZXNzYWdlcxgEIAEoBBItCgl0aW1lZF9vdXQYBSADKAsyGi5mYWlybGVhZC52MS5UaW1lZE91dENhbGxzEiUKBWRyYWluGAYgASgLMhYuZmFpcmxlYWQudjEuTm9kZURyYWluIi4KDVRpbWVkT3V0Q2FsbHMSDgoGbWV0aG9kGAEgASgJEg0KBWNvdW50GAIgASgEIlIKCU5vZGVEcmFpbhIQCghzaW5jZV9tcxgBIAEoAxITCgtkZWFkbGluZV9tcxgCIAEoAxIQCgh1bnRpbF9tcxgDIAEoAxIMCgRub3RlGAQgASgJIoABCgxDbG9uZVByb2JsZW0SDAoEa2luZBgBIAEoCRIoCgRrZXB0GAIgASgLMhouZmFpcmxlYWQudjEuTGlua2VkTWFjaGluZRIpCgVvdGhlchgDIAEoCzIaLmZhaXJsZWFkLnYxLkxpbmtlZE1hY2hpbmUSDQoFY291bnQYBCABKA0iQAoNTGlua2VkTWFjaGluZRIPCgdib290X2lkGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSDQoFYXRfbXMYAyABKAMiVQoOUmVuZXdhbFByb2JsZW0SEAoIc2luY2VfbXMYASABKAMSDAoEY29kZRgCIAEoCRIPCgdtZXNzYWdlGAMgASgJEhIKCmV4cGlyZXNfbXMYBCABKAMiUwoSUHVibGljYXRpb25Qcm9ibGVtEgwKBGtpbmQYASABKAkSDAoEbmFtZRgCIAEoCRIhCgVmYXVsdBgDIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0IpUBChVBZG1pbkxpc3ROb2Rlc1JlcXVlc3QSDQoFc3RhdGUYASABKAkSPgoGbGFiZWxzGAIgAygLMi4uZmFpcmxlYWQudjEuQWRtaW5MaXN0Tm9kZXNSZXF1ZXN0LkxhYmVsc0VudHJ5Gi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiUgoWQWRtaW5MaXN0Tm9kZXNSZXNwb25zZRInCgVub2RlcxgBIAMoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB3dhaXRpbmcYAiABKA0iIwoTQWRtaW5HZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJIj4KFEFkbWluR2V0Tm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeSImChZBZG1pblJldm9rZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiUgoXQWRtaW5SZXZva2VOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgiawoVQWRtaW5EcmFpbk5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSFgoJd2l0aGluX21zGAIgASgDSACIAQESEAoIdW50aWxfbXMYAyABKAMSDAoEbm90ZRgEIAEoCUIMCgpfd2l0aGluX21zIkAKFkFkbWluRHJhaW5Ob2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IicKF0FkbWluVW5kcmFpbk5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiUwoYQWRtaW5VbmRyYWluTm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRIPCgdhbHJlYWR5GAIgASgIIioKGkFkbWluRGlzY29ubmVjdE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkiWQobQWRtaW5EaXNjb25uZWN0Tm9kZVJlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5mYWlybGVhZC52MS5Ob2RlU3VtbWFyeRISCgp3YXNfbGlua2VkGAIgASgIIjUKFkFkbWluUmVuYW1lTm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVhbGlhcxgCIAEoCSJBChdBZG1pblJlbmFtZU5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguZmFpcmxlYWQudjEuTm9kZVN1bW1hcnkiHAoaQWRtaW5MaXN0RW5yb2xtZW50c1JlcXVlc3QieQobQWRtaW5MaXN0RW5yb2xtZW50c1Jlc3BvbnNlEi8KCHJlcXVlc3RzGAEgAygLMh0uZmFpcmxlYWQudjEuRW5yb2xtZW50UmVxdWVzdBIpCgdyZWZ1c2VkGAIgAygLMhguZmFpcmxlYWQudjEuUmVmdXNlZEpvaW4irQMKEEVucm9sbWVudFJlcXVlc3QSCgoCaWQYASABKAkSEwoLd2lzaGVkX25hbWUYAiABKAkSEQoJaG9zdF9uYW1lGAMgASgJEhAKCHBsYXRmb3JtGAQgASgJEhUKDWFnZW50X3ZlcnNpb24YBSABKAkSCwoDa2V5GAYgASgJEg8KB2FkZHJlc3MYByABKAkSEgoKd29ya3NwYWNlcxgIIAMoCRI5CgZsYWJlbHMYCSADKAsyKS5mYWlybGVhZC52MS5FbnJvbG1lbnRSZXF1ZXN0LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYCiABKAkSDQoFYWxpYXMYCyABKAkSDAoEbm90ZRgMIAEoCRIXCg9jb21wYXJpc29uX2NvZGUYDSABKAkSEAoIYXNrZWRfbXMYDiABKAMSDwoHc2Vlbl9tcxgPIAEoAxISCgpleHBpcmVzX21zGBAgASgDEhEKCWNvbm5lY3RlZBgRIAEoCBIPCgdjb21tYW5kGBIgASgJGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEieAoLUmVmdXNlZEpvaW4SDwoHYWRkcmVzcxgBIAEoCRIMCgRjb2RlGAIgASgJEg4KBnJlYXNvbhgDIAEoCRINCgVjb3VudBgEIAEoDRIVCg1maXJzdF9zZWVuX21zGAUgASgDEhQKDGxhc3Rfc2Vlbl9tcxgGIAEoAyLAAQocQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVxdWVzdBIKCgJpZBgBIAEoCRINCgVhbGlhcxgCIAEoCRJFCgZsYWJlbHMYAyADKAsyNS5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXF1ZXN0LkxhYmVsc0VudHJ5Eg8KB3Byb2ZpbGUYBCABKAkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKFAQodQWRtaW5BcHByb3ZlRW5yb2xtZW50UmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5Eg8KB2FscmVhZHkYAiABKAgSEgoKcmVxdWVzdF9pZBgDIAEoCRIXCg9jb21wYXJpc29uX2NvZGUYBCABKAkiKQobQWRtaW5SZWplY3RFbnJvbG1lbnRSZXF1ZXN0EgoKAmlkGAEgASgJIl8KHEFkbWluUmVqZWN0RW5yb2xtZW50UmVzcG9uc2USLgoHcmVxdWVzdBgBIAEoCzIdLmZhaXJsZWFkLnYxLkVucm9sbWVudFJlcXVlc3QSDwoHYWxyZWFkeRgCIAEoCCKbAQoVQWRtaW5MYWJlbE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSOAoDc2V0GAIgAygLMisuZmFpcmxlYWQudjEuQWRtaW5MYWJlbE5vZGVSZXF1ZXN0LlNldEVudHJ5Eg4KBnJlbW92ZRgDIAMoCRoqCghTZXRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkAKFkFkbWluTGFiZWxOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5IjIKFEFkbWluTm90ZU5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSDAoEbm90ZRgCIAEoCSI/ChVBZG1pbk5vdGVOb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmZhaXJsZWFkLnYxLk5vZGVTdW1tYXJ5ImUKF0FkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFYWdlbnQYAiABKAkSDgoGdHRsX21zGAMgASgDEgwKBHJvbGUYBCABKAkSDAoEdXNlchgFIAEoCSKIAQoFVG9rZW4SCgoCaWQYASABKAkSDwoHc2Vzc2lvbhgCIAEoCRINCgVhZ2VudBgDIAEoCRISCgpjcmVhdGVkX21zGAQgASgDEhIKCmV4cGlyZXNfbXMYBSABKAMSDAoEcm9sZRgGIAEoCRIMCgR1c2VyGAcgASgJEg8KB3VzZWRfbXMYCCABKAMiRgoEVXNlchIMCgRuYW1lGAEgASgJEgwKBHJvbGUYAiABKAkSEgoKY3JlYXRlZF9tcxgDIAEoAxIOCgZ0b2tlbnMYBCABKA0iFwoVQWRtaW5MaXN0VXNlcnNSZXF1ZXN0IjoKFkFkbWluTGlzdFVzZXJzUmVzcG9uc2USIAoFdXNlcnMYASADKAsyES5mYWlybGVhZC52MS5Vc2VyIjEKE0FkbWluQWRkVXNlclJlcXVlc3QSDAoEbmFtZRgBIAEoCRIMCgRyb2xlGAIgASgJIjcKFEFkbWluQWRkVXNlclJlc3BvbnNlEh8KBHVzZXIYASABKAsyES5mYWlybGVhZC52MS5Vc2VyIiYKFkFkbWluUmVtb3ZlVXNlclJlcXVlc3QSDAoEbmFtZRgBIAEoCSI6ChdBZG1pblJlbW92ZVVzZXJSZXNwb25zZRIfCgR1c2VyGAEgASgLMhEuZmFpcmxlYWQudjEuVXNlciI1ChdBZG1pblNldFVzZXJSb2xlUmVxdWVzdBIMCgRuYW1lGAEgASgJEgwKBHJvbGUYAiABKAkiOwoYQWRtaW5TZXRVc2VyUm9sZVJlc3BvbnNlEh8KBHVzZXIYASABKAsyES5mYWlybGVhZC52MS5Vc2VyIhcKFUFkbWluR2V0Q2FsbGVyUmVxdWVzdCJoChZBZG1pbkdldENhbGxlclJlc3BvbnNlEgwKBHVzZXIYASABKAkSDAoEcm9sZRgCIAEoCRINCgV0b2tlbhgDIAEoCRISCgpleHBpcmVzX21zGAQgASgDEg8KB3ZlcnNpb24YBSABKAkiSwoYQWRtaW5DcmVhdGVUb2tlblJlc3BvbnNlEiEKBXRva2VuGAEgASgLMhIuZmFpcmxlYWQudjEuVG9rZW4SDAoEdGV4dBgCIAEoCSIYChZBZG1pbkxpc3RUb2tlbnNSZXF1ZXN0Ij0KF0FkbWluTGlzdFRva2Vuc1Jlc3BvbnNlEiIKBnRva2VucxgBIAMoCzISLmZhaXJsZWFkLnYxLlRva2VuIiUKF0FkbWluUmV2b2tlVG9rZW5SZXF1ZXN0EgoKAmlkGAEgASgJIj0KGEFkbWluUmV2b2tlVG9rZW5SZXNwb25zZRIhCgV0b2tlbhgBIAEoCzISLmZhaXJsZWFkLnYxLlRva2VuIrYBCghBcHByb3ZhbBIKCgJpZBgBIAEoCRINCgVzdGF0ZRgCIAEoCRINCgV0aXRsZRgDIAEoCRIOCgZkZXRhaWwYBCABKAkSDQoFYWdlbnQYBSABKAkSDwoHc2Vzc2lvbhgGIAEoCRIMCgRub2RlGAcgASgJEgwKBHJ1bGUYCCABKAkSEAoIYXNrZWRfbXMYCSABKAMSEgoKZXhwaXJlc19tcxgKIAEoAxIOCgZkaWdlc3QYCyABKAkiKAoZQWRtaW5MaXN0QXBwcm92YWxzUmVxdWVzdBILCgNhbGwYASABKAgiRgoaQWRtaW5MaXN0QXBwcm92YWxzUmVzcG9uc2USKAoJYXBwcm92YWxzGAEgAygLMhUuZmFpcmxlYWQudjEuQXBwcm92YWwiWQoaQWRtaW5EZWNpZGVBcHByb3ZhbFJlcXVlc3QSCgoCaWQYASABKAkSDQoFYWxsb3cYAiABKAgSDgoGYWx3YXlzGAMgASgIEhAKCGdyYW50X21zGAQgASgDIkYKG0FkbWluRGVjaWRlQXBwcm92YWxSZXNwb25zZRInCghhcHByb3ZhbBgBIAEoCzIVLmZhaXJsZWFkLnYxLkFwcHJvdmFsIooCCg1TdGFuZGluZ0dyYW50EgoKAmlkGAEgASgJEg0KBWFnZW50GAIgASgJEg8KB3Nlc3Npb24YAyABKAkSDAoEdG9vbBgEIAEoCRIPCgdub2RlX2lkGAUgASgJEgwKBG5vZGUYBiABKAkSEQoJd29ya3NwYWNlGAcgASgJEgwKBGtpbmQYCCABKAkSFgoOcmVxdWVzdGVkX3BhdGgYCSABKAkSFgoOY2Fub25pY2FsX3BhdGgYCiABKAkSEgoKY3JlYXRlZF9tcxgLIAEoAxISCgpleHBpcmVzX21zGAwgASgDEhMKC2FwcHJvdmFsX2lkGA0gASgJEhIKCmdyYW50ZWRfYnkYDiABKAkiGAoWQWRtaW5MaXN0R3JhbnRzUmVxdWVzdCJFChdBZG1pbkxpc3RHcmFudHNSZXNwb25zZRIqCgZncmFudHMYASADKAsyGi5mYWlybGVhZC52MS5TdGFuZGluZ0dyYW50IiUKF0FkbWluUmV2b2tlR3JhbnRSZXF1ZXN0EgoKAmlkGAEgASgJIkUKGEFkbWluUmV2b2tlR3JhbnRSZXNwb25zZRIpCgVncmFudBgBIAEoCzIaLmZhaXJsZWFkLnYxLlN0YW5kaW5nR3JhbnQy5hMKBUFkbWluEloKCUdldFN0YXR1cxIiLmZhaXJsZWFkLnYxLkFkbWluR2V0U3RhdHVzUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluR2V0U3RhdHVzUmVzcG9uc2UiBMi7GAESYwoMQ3JlYXRlSW52aXRlEiUuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVJbnZpdGVSZXF1ZXN0GiYuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVJbnZpdGVSZXNwb25zZSIEyLsYAxJaCglMaXN0Tm9kZXMSIi5mYWlybGVhZC52MS5BZG1pbkxpc3ROb2Rlc1JlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkxpc3ROb2Rlc1Jlc3BvbnNlIgTIuxgBElQKB0dldE5vZGUSIC5mYWlybGVhZC52MS5BZG1pbkdldE5vZGVSZXF1ZXN0GiEuZmFpcmxlYWQudjEuQWRtaW5HZXROb2RlUmVzcG9uc2UiBMi7GAESXQoKUmV2b2tlTm9kZRIjLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlTm9kZVJlcXVlc3QaJC5mYWlybGVhZC52MS5BZG1pblJldm9rZU5vZGVSZXNwb25zZSIEyLsYAxJaCglEcmFpbk5vZGUSIi5mYWlybGVhZC52MS5BZG1pbkRyYWluTm9kZVJlcXVlc3QaIy5mYWlybGVhZC52MS5BZG1pbkRyYWluTm9kZVJlc3BvbnNlIgTIuxgCEmAKC1VuZHJhaW5Ob2RlEiQuZmFpcmxlYWQudjEuQWRtaW5VbmRyYWluTm9kZVJlcXVlc3QaJS5mYWlybGVhZC52MS5BZG1pblVuZHJhaW5Ob2RlUmVzcG9uc2UiBMi7GAISaQoORGlzY29ubmVjdE5vZGUSJy5mYWlybGVhZC52MS5BZG1pbkRpc2Nvbm5lY3ROb2RlUmVxdWVzdBooLmZhaXJsZWFkLnYxLkFkbWluRGlzY29ubmVjdE5vZGVSZXNwb25zZSIEyLsYAhJdCgpSZW5hbWVOb2RlEiMuZmFpcmxlYWQudjEuQWRtaW5SZW5hbWVOb2RlUmVxdWVzdBokLmZhaXJsZWFkLnYxLkFkbWluUmVuYW1lTm9kZVJlc3BvbnNlIgTIuxgDEloKCUdldENhbGxlchIiLmZhaXJsZWFkLnYxLkFkbWluR2V0Q2FsbGVyUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluR2V0Q2FsbGVyUmVzcG9uc2UiBMi7GAESWgoJTGlzdFVzZXJzEiIuZmFpcmxlYWQudjEuQWRtaW5MaXN0VXNlcnNSZXF1ZXN0GiMuZmFpcmxlYWQudjEuQWRtaW5MaXN0VXNlcnNSZXNwb25zZSIEyLsYAxJUCgdBZGRVc2VyEiAuZmFpcmxlYWQudjEuQWRtaW5BZGRVc2VyUmVxdWVzdBohLmZhaXJsZWFkLnYxLkFkbWluQWRkVXNlclJlc3BvbnNlIgTIuxgDEl0KClJlbW92ZVVzZXISIy5mYWlybGVhZC52MS5BZG1pblJlbW92ZVVzZXJSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5SZW1vdmVVc2VyUmVzcG9uc2UiBMi7GAMSYAoLU2V0VXNlclJvbGUSJC5mYWlybGVhZC52MS5BZG1pblNldFVzZXJSb2xlUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluU2V0VXNlclJvbGVSZXNwb25zZSIEyLsYAxJgCgtDcmVhdGVUb2tlbhIkLmZhaXJsZWFkLnYxLkFkbWluQ3JlYXRlVG9rZW5SZXF1ZXN0GiUuZmFpcmxlYWQudjEuQWRtaW5DcmVhdGVUb2tlblJlc3BvbnNlIgTIuxgDEl0KCkxpc3RUb2tlbnMSIy5mYWlybGVhZC52MS5BZG1pbkxpc3RUb2tlbnNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5MaXN0VG9rZW5zUmVzcG9uc2UiBMi7GAMSYAoLUmV2b2tlVG9rZW4SJC5mYWlybGVhZC52MS5BZG1pblJldm9rZVRva2VuUmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlVG9rZW5SZXNwb25zZSIEyLsYAxJmCg1MaXN0QXBwcm92YWxzEiYuZmFpcmxlYWQudjEuQWRtaW5MaXN0QXBwcm92YWxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLkFkbWluTGlzdEFwcHJvdmFsc1Jlc3BvbnNlIgTIuxgBEmkKDkxpc3RFbnJvbG1lbnRzEicuZmFpcmxlYWQudjEuQWRtaW5MaXN0RW5yb2xtZW50c1JlcXVlc3QaKC5mYWlybGVhZC52MS5BZG1pbkxpc3RFbnJvbG1lbnRzUmVzcG9uc2UiBMi7GAESbwoQQXBwcm92ZUVucm9sbWVudBIpLmZhaXJsZWFkLnYxLkFkbWluQXBwcm92ZUVucm9sbWVudFJlcXVlc3QaKi5mYWlybGVhZC52MS5BZG1pbkFwcHJvdmVFbnJvbG1lbnRSZXNwb25zZSIEyLsYAhJsCg9SZWplY3RFbnJvbG1lbnQSKC5mYWlybGVhZC52MS5BZG1pblJlamVjdEVucm9sbWVudFJlcXVlc3QaKS5mYWlybGVhZC52MS5BZG1pblJlamVjdEVucm9sbWVudFJlc3BvbnNlIgTIuxgCEloKCUxhYmVsTm9kZRIiLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkFkbWluTGFiZWxOb2RlUmVzcG9uc2UiBMi7GAISVwoITm90ZU5vZGUSIS5mYWlybGVhZC52MS5BZG1pbk5vdGVOb2RlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkFkbWluTm90ZU5vZGVSZXNwb25zZSIEyLsYAhJpCg5EZWNpZGVBcHByb3ZhbBInLmZhaXJsZWFkLnYxLkFkbWluRGVjaWRlQXBwcm92YWxSZXF1ZXN0GiguZmFpcmxlYWQudjEuQWRtaW5EZWNpZGVBcHByb3ZhbFJlc3BvbnNlIgTIuxgCEl0KCkxpc3RHcmFudHMSIy5mYWlybGVhZC52MS5BZG1pbkxpc3RHcmFudHNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuQWRtaW5MaXN0R3JhbnRzUmVzcG9uc2UiBMi7GAESYAoLUmV2b2tlR3JhbnQSJC5mYWlybGVhZC52MS5BZG1pblJldm9rZUdyYW50UmVxdWVzdBolLmZhaXJsZWFkLnYxLkFkbWluUmV2b2tlR3JhbnRSZXNwb25zZSIEyLsYAmIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * Asks for the gateway's health.
@@ -1552,7 +1553,7 @@ export const AdminNoteNodeResponseSchema: GenMessage<AdminNoteNodeResponse> = /*
   messageDesc(file_fairlead_v1_admin, 37);
 
 /**
- * What a token opens.
+ * What a token opens: a session, an agent's sessions, or the gateway.
  *
  * @generated from message fairlead.v1.AdminCreateTokenRequest
  */
@@ -1577,6 +1578,20 @@ export type AdminCreateTokenRequest = Message<"fairlead.v1.AdminCreateTokenReque
    * @generated from field: int64 ttl_ms = 3;
    */
   ttlMs: bigint;
+
+  /**
+   * `viewer`, `operator` or `admin`: the token administers the gateway.
+   *
+   * @generated from field: string role = 4;
+   */
+  role: string;
+
+  /**
+   * The user that it acts for; empty means whoever asks.
+   *
+   * @generated from field: string user = 5;
+   */
+  user: string;
 };
 
 /**
@@ -1626,6 +1641,27 @@ export type Token = Message<"fairlead.v1.Token"> & {
    * @generated from field: int64 expires_ms = 5;
    */
   expiresMs: bigint;
+
+  /**
+   * The role that it gives; empty when it opens sessions.
+   *
+   * @generated from field: string role = 6;
+   */
+  role: string;
+
+  /**
+   * The user that it acts for.
+   *
+   * @generated from field: string user = 7;
+   */
+  user: string;
+
+  /**
+   * When it was last used, exact to a minute, in milliseconds since 1970; 0 when it never was.
+   *
+   * @generated from field: int64 used_ms = 8;
+   */
+  usedMs: bigint;
 };
 
 /**
@@ -1634,6 +1670,288 @@ export type Token = Message<"fairlead.v1.Token"> & {
  */
 export const TokenSchema: GenMessage<Token> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_admin, 39);
+
+/**
+ * Somebody who administers the gateway.
+ *
+ * @generated from message fairlead.v1.User
+ */
+export type User = Message<"fairlead.v1.User"> & {
+  /**
+   * Their name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * `viewer`, `operator` or `admin`: the most that their tokens give.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+
+  /**
+   * When they were added, in milliseconds since 1970.
+   *
+   * @generated from field: int64 created_ms = 3;
+   */
+  createdMs: bigint;
+
+  /**
+   * How many of their tokens hold.
+   *
+   * @generated from field: uint32 tokens = 4;
+   */
+  tokens: number;
+};
+
+/**
+ * Describes the message fairlead.v1.User.
+ * Use `create(UserSchema)` to create a new message.
+ */
+export const UserSchema: GenMessage<User> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 40);
+
+/**
+ * Asks for the users.
+ *
+ * @generated from message fairlead.v1.AdminListUsersRequest
+ */
+export type AdminListUsersRequest = Message<"fairlead.v1.AdminListUsersRequest"> & {
+};
+
+/**
+ * Describes the message fairlead.v1.AdminListUsersRequest.
+ * Use `create(AdminListUsersRequestSchema)` to create a new message.
+ */
+export const AdminListUsersRequestSchema: GenMessage<AdminListUsersRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 41);
+
+/**
+ * The users.
+ *
+ * @generated from message fairlead.v1.AdminListUsersResponse
+ */
+export type AdminListUsersResponse = Message<"fairlead.v1.AdminListUsersResponse"> & {
+  /**
+   * By name.
+   *
+   * @generated from field: repeated fairlead.v1.User users = 1;
+   */
+  users: User[];
+};
+
+/**
+ * Describes the message fairlead.v1.AdminListUsersResponse.
+ * Use `create(AdminListUsersResponseSchema)` to create a new message.
+ */
+export const AdminListUsersResponseSchema: GenMessage<AdminListUsersResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 42);
+
+/**
+ * Whom to add.
+ *
+ * @generated from message fairlead.v1.AdminAddUserRequest
+ */
+export type AdminAddUserRequest = Message<"fairlead.v1.AdminAddUserRequest"> & {
+  /**
+   * A name in the form of an alias.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * `viewer`, `operator` or `admin`; empty means viewer.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminAddUserRequest.
+ * Use `create(AdminAddUserRequestSchema)` to create a new message.
+ */
+export const AdminAddUserRequestSchema: GenMessage<AdminAddUserRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 43);
+
+/**
+ * The new user.
+ *
+ * @generated from message fairlead.v1.AdminAddUserResponse
+ */
+export type AdminAddUserResponse = Message<"fairlead.v1.AdminAddUserResponse"> & {
+  /**
+   * They.
+   *
+   * @generated from field: fairlead.v1.User user = 1;
+   */
+  user?: User | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminAddUserResponse.
+ * Use `create(AdminAddUserResponseSchema)` to create a new message.
+ */
+export const AdminAddUserResponseSchema: GenMessage<AdminAddUserResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 44);
+
+/**
+ * Whom to remove.
+ *
+ * @generated from message fairlead.v1.AdminRemoveUserRequest
+ */
+export type AdminRemoveUserRequest = Message<"fairlead.v1.AdminRemoveUserRequest"> & {
+  /**
+   * Their name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminRemoveUserRequest.
+ * Use `create(AdminRemoveUserRequestSchema)` to create a new message.
+ */
+export const AdminRemoveUserRequestSchema: GenMessage<AdminRemoveUserRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 45);
+
+/**
+ * They are removed.
+ *
+ * @generated from message fairlead.v1.AdminRemoveUserResponse
+ */
+export type AdminRemoveUserResponse = Message<"fairlead.v1.AdminRemoveUserResponse"> & {
+  /**
+   * As they were.
+   *
+   * @generated from field: fairlead.v1.User user = 1;
+   */
+  user?: User | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminRemoveUserResponse.
+ * Use `create(AdminRemoveUserResponseSchema)` to create a new message.
+ */
+export const AdminRemoveUserResponseSchema: GenMessage<AdminRemoveUserResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 46);
+
+/**
+ * Whose role to change.
+ *
+ * @generated from message fairlead.v1.AdminSetUserRoleRequest
+ */
+export type AdminSetUserRoleRequest = Message<"fairlead.v1.AdminSetUserRoleRequest"> & {
+  /**
+   * Their name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * `viewer`, `operator` or `admin`.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminSetUserRoleRequest.
+ * Use `create(AdminSetUserRoleRequestSchema)` to create a new message.
+ */
+export const AdminSetUserRoleRequestSchema: GenMessage<AdminSetUserRoleRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 47);
+
+/**
+ * The role is changed.
+ *
+ * @generated from message fairlead.v1.AdminSetUserRoleResponse
+ */
+export type AdminSetUserRoleResponse = Message<"fairlead.v1.AdminSetUserRoleResponse"> & {
+  /**
+   * As they are now.
+   *
+   * @generated from field: fairlead.v1.User user = 1;
+   */
+  user?: User | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminSetUserRoleResponse.
+ * Use `create(AdminSetUserRoleResponseSchema)` to create a new message.
+ */
+export const AdminSetUserRoleResponseSchema: GenMessage<AdminSetUserRoleResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 48);
+
+/**
+ * Asks who calls.
+ *
+ * @generated from message fairlead.v1.AdminGetCallerRequest
+ */
+export type AdminGetCallerRequest = Message<"fairlead.v1.AdminGetCallerRequest"> & {
+};
+
+/**
+ * Describes the message fairlead.v1.AdminGetCallerRequest.
+ * Use `create(AdminGetCallerRequestSchema)` to create a new message.
+ */
+export const AdminGetCallerRequestSchema: GenMessage<AdminGetCallerRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 49);
+
+/**
+ * Whoever calls.
+ *
+ * @generated from message fairlead.v1.AdminGetCallerResponse
+ */
+export type AdminGetCallerResponse = Message<"fairlead.v1.AdminGetCallerResponse"> & {
+  /**
+   * The user's name.
+   *
+   * @generated from field: string user = 1;
+   */
+  user: string;
+
+  /**
+   * `viewer`, `operator` or `admin`.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+
+  /**
+   * The token that was shown; empty on the gateway's own socket.
+   *
+   * @generated from field: string token = 3;
+   */
+  token: string;
+
+  /**
+   * When that token ends, in milliseconds since 1970; 0 without one.
+   *
+   * @generated from field: int64 expires_ms = 4;
+   */
+  expiresMs: bigint;
+
+  /**
+   * The gateway's version.
+   *
+   * @generated from field: string version = 5;
+   */
+  version: string;
+};
+
+/**
+ * Describes the message fairlead.v1.AdminGetCallerResponse.
+ * Use `create(AdminGetCallerResponseSchema)` to create a new message.
+ */
+export const AdminGetCallerResponseSchema: GenMessage<AdminGetCallerResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_admin, 50);
 
 /**
  * The new token.
@@ -1661,7 +1979,7 @@ export type AdminCreateTokenResponse = Message<"fairlead.v1.AdminCreateTokenResp
  * Use `create(AdminCreateTokenResponseSchema)` to create a new message.
  */
 export const AdminCreateTokenResponseSchema: GenMessage<AdminCreateTokenResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 40);
+  messageDesc(file_fairlead_v1_admin, 51);
 
 /**
  * Asks for the tokens.
@@ -1676,7 +1994,7 @@ export type AdminListTokensRequest = Message<"fairlead.v1.AdminListTokensRequest
  * Use `create(AdminListTokensRequestSchema)` to create a new message.
  */
 export const AdminListTokensRequestSchema: GenMessage<AdminListTokensRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 41);
+  messageDesc(file_fairlead_v1_admin, 52);
 
 /**
  * The tokens.
@@ -1697,7 +2015,7 @@ export type AdminListTokensResponse = Message<"fairlead.v1.AdminListTokensRespon
  * Use `create(AdminListTokensResponseSchema)` to create a new message.
  */
 export const AdminListTokensResponseSchema: GenMessage<AdminListTokensResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 42);
+  messageDesc(file_fairlead_v1_admin, 53);
 
 /**
  * Which token to end.
@@ -1718,7 +2036,7 @@ export type AdminRevokeTokenRequest = Message<"fairlead.v1.AdminRevokeTokenReque
  * Use `create(AdminRevokeTokenRequestSchema)` to create a new message.
  */
 export const AdminRevokeTokenRequestSchema: GenMessage<AdminRevokeTokenRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 43);
+  messageDesc(file_fairlead_v1_admin, 54);
 
 /**
  * It has ended.
@@ -1739,7 +2057,7 @@ export type AdminRevokeTokenResponse = Message<"fairlead.v1.AdminRevokeTokenResp
  * Use `create(AdminRevokeTokenResponseSchema)` to create a new message.
  */
 export const AdminRevokeTokenResponseSchema: GenMessage<AdminRevokeTokenResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 44);
+  messageDesc(file_fairlead_v1_admin, 55);
 
 /**
  * Something that waits, or waited, for a person.
@@ -1830,7 +2148,7 @@ export type Approval = Message<"fairlead.v1.Approval"> & {
  * Use `create(ApprovalSchema)` to create a new message.
  */
 export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 45);
+  messageDesc(file_fairlead_v1_admin, 56);
 
 /**
  * Asks for the approvals.
@@ -1851,7 +2169,7 @@ export type AdminListApprovalsRequest = Message<"fairlead.v1.AdminListApprovalsR
  * Use `create(AdminListApprovalsRequestSchema)` to create a new message.
  */
 export const AdminListApprovalsRequestSchema: GenMessage<AdminListApprovalsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 46);
+  messageDesc(file_fairlead_v1_admin, 57);
 
 /**
  * The approvals.
@@ -1872,7 +2190,7 @@ export type AdminListApprovalsResponse = Message<"fairlead.v1.AdminListApprovals
  * Use `create(AdminListApprovalsResponseSchema)` to create a new message.
  */
 export const AdminListApprovalsResponseSchema: GenMessage<AdminListApprovalsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 47);
+  messageDesc(file_fairlead_v1_admin, 58);
 
 /**
  * An answer.
@@ -1914,7 +2232,7 @@ export type AdminDecideApprovalRequest = Message<"fairlead.v1.AdminDecideApprova
  * Use `create(AdminDecideApprovalRequestSchema)` to create a new message.
  */
 export const AdminDecideApprovalRequestSchema: GenMessage<AdminDecideApprovalRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 48);
+  messageDesc(file_fairlead_v1_admin, 59);
 
 /**
  * It is decided.
@@ -1935,7 +2253,7 @@ export type AdminDecideApprovalResponse = Message<"fairlead.v1.AdminDecideApprov
  * Use `create(AdminDecideApprovalResponseSchema)` to create a new message.
  */
 export const AdminDecideApprovalResponseSchema: GenMessage<AdminDecideApprovalResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 49);
+  messageDesc(file_fairlead_v1_admin, 60);
 
 /**
  * What was allowed for a time, without asking again.
@@ -2047,7 +2365,7 @@ export type StandingGrant = Message<"fairlead.v1.StandingGrant"> & {
  * Use `create(StandingGrantSchema)` to create a new message.
  */
 export const StandingGrantSchema: GenMessage<StandingGrant> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 50);
+  messageDesc(file_fairlead_v1_admin, 61);
 
 /**
  * Asks for the standing grants.
@@ -2062,7 +2380,7 @@ export type AdminListGrantsRequest = Message<"fairlead.v1.AdminListGrantsRequest
  * Use `create(AdminListGrantsRequestSchema)` to create a new message.
  */
 export const AdminListGrantsRequestSchema: GenMessage<AdminListGrantsRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 51);
+  messageDesc(file_fairlead_v1_admin, 62);
 
 /**
  * The standing grants.
@@ -2083,7 +2401,7 @@ export type AdminListGrantsResponse = Message<"fairlead.v1.AdminListGrantsRespon
  * Use `create(AdminListGrantsResponseSchema)` to create a new message.
  */
 export const AdminListGrantsResponseSchema: GenMessage<AdminListGrantsResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 52);
+  messageDesc(file_fairlead_v1_admin, 63);
 
 /**
  * Which grant to end.
@@ -2104,7 +2422,7 @@ export type AdminRevokeGrantRequest = Message<"fairlead.v1.AdminRevokeGrantReque
  * Use `create(AdminRevokeGrantRequestSchema)` to create a new message.
  */
 export const AdminRevokeGrantRequestSchema: GenMessage<AdminRevokeGrantRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 53);
+  messageDesc(file_fairlead_v1_admin, 64);
 
 /**
  * It has ended.
@@ -2125,7 +2443,7 @@ export type AdminRevokeGrantResponse = Message<"fairlead.v1.AdminRevokeGrantResp
  * Use `create(AdminRevokeGrantResponseSchema)` to create a new message.
  */
 export const AdminRevokeGrantResponseSchema: GenMessage<AdminRevokeGrantResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_admin, 54);
+  messageDesc(file_fairlead_v1_admin, 65);
 
 /**
  * The gateway and its fleet.
@@ -2222,6 +2540,56 @@ export const Admin: GenService<{
     methodKind: "unary";
     input: typeof AdminRenameNodeRequestSchema;
     output: typeof AdminRenameNodeResponseSchema;
+  },
+  /**
+   * Who calls, and what they may do.
+   *
+   * @generated from rpc fairlead.v1.Admin.GetCaller
+   */
+  getCaller: {
+    methodKind: "unary";
+    input: typeof AdminGetCallerRequestSchema;
+    output: typeof AdminGetCallerResponseSchema;
+  },
+  /**
+   * The users, by name.
+   *
+   * @generated from rpc fairlead.v1.Admin.ListUsers
+   */
+  listUsers: {
+    methodKind: "unary";
+    input: typeof AdminListUsersRequestSchema;
+    output: typeof AdminListUsersResponseSchema;
+  },
+  /**
+   * Adds a user.
+   *
+   * @generated from rpc fairlead.v1.Admin.AddUser
+   */
+  addUser: {
+    methodKind: "unary";
+    input: typeof AdminAddUserRequestSchema;
+    output: typeof AdminAddUserResponseSchema;
+  },
+  /**
+   * Removes a user, and ends their tokens; never the last administrator.
+   *
+   * @generated from rpc fairlead.v1.Admin.RemoveUser
+   */
+  removeUser: {
+    methodKind: "unary";
+    input: typeof AdminRemoveUserRequestSchema;
+    output: typeof AdminRemoveUserResponseSchema;
+  },
+  /**
+   * Gives a user another role, which bounds their tokens at once; never takes it from the last administrator.
+   *
+   * @generated from rpc fairlead.v1.Admin.SetUserRole
+   */
+  setUserRole: {
+    methodKind: "unary";
+    input: typeof AdminSetUserRoleRequestSchema;
+    output: typeof AdminSetUserRoleResponseSchema;
   },
   /**
    * Makes an API token; its text is shown once.

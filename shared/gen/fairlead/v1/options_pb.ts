@@ -14,7 +14,7 @@ import type { UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/options.proto.
  */
 export const file_fairlead_v1_options: GenFile = /*@__PURE__*/
-  fileDesc("ChlmYWlybGVhZC92MS9vcHRpb25zLnByb3RvEgtmYWlybGVhZC52MSpzCglDYWxsQ2xhc3MSGgoWQ0FMTF9DTEFTU19VTlNQRUNJRklFRBAAEhkKFUNBTExfQ0xBU1NfSURFTVBPVEVOVBABEhIKDkNBTExfQ0xBU1NfSk9CEAISGwoXQ0FMTF9DTEFTU19BVF9NT1NUX09OQ0UQAzpXCgpjYWxsX2NsYXNzEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYtYcDIAEoDjIWLmZhaXJsZWFkLnYxLkNhbGxDbGFzc1IJY2FsbENsYXNzOjkKB2dvZXNfb24SHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi3hwMgASgIUgZnb2VzT246OgoHZm9sbG93cxIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLiHAyABKAhSB2ZvbGxvd3M6MwoEYnVsaxIdLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE9wdGlvbnMYtocDIAEoCFIEYnVsa2IGcHJvdG8z", [file_google_protobuf_descriptor]);
+  fileDesc("ChlmYWlybGVhZC92MS9vcHRpb25zLnByb3RvEgtmYWlybGVhZC52MSpzCglDYWxsQ2xhc3MSGgoWQ0FMTF9DTEFTU19VTlNQRUNJRklFRBAAEhkKFUNBTExfQ0xBU1NfSURFTVBPVEVOVBABEhIKDkNBTExfQ0xBU1NfSk9CEAISGwoXQ0FMTF9DTEFTU19BVF9NT1NUX09OQ0UQAypQCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIPCgtST0xFX1ZJRVdFUhABEhEKDVJPTEVfT1BFUkFUT1IQAhIOCgpST0xFX0FETUlOEAM6VwoKY2FsbF9jbGFzcxIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGLWHAyABKA4yFi5mYWlybGVhZC52MS5DYWxsQ2xhc3NSCWNhbGxDbGFzczo5Cgdnb2VzX29uEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYt4cDIAEoCFIGZ29lc09uOjoKB2ZvbGxvd3MSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi4hwMgASgIUgdmb2xsb3dzOlIKCmxlYXN0X3JvbGUSHi5nb29nbGUucHJvdG9idWYuTWV0aG9kT3B0aW9ucxi5hwMgASgOMhEuZmFpcmxlYWQudjEuUm9sZVIJbGVhc3RSb2xlOjMKBGJ1bGsSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGLaHAyABKAhSBGJ1bGtiBnByb3RvMw", [file_google_protobuf_descriptor]);
 
 /**
  * What a call survives.
@@ -65,6 +65,54 @@ export const CallClassSchema: GenEnum<CallClass> = /*@__PURE__*/
   enumDesc(file_fairlead_v1_options, 0);
 
 /**
+ * What a caller may do, each with all that the ones before may.
+ *
+ * @generated from enum fairlead.v1.Role
+ */
+export const Role = {
+  /**
+   * Not declared: only the gateway's own machine may call such a method.
+   *
+   * @generated from enum value: ROLE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * Looks.
+   *
+   * @generated from enum value: ROLE_VIEWER = 1;
+   */
+  VIEWER: 1,
+
+  /**
+   * Works with machines and sessions, and decides what waits.
+   *
+   * @generated from enum value: ROLE_OPERATOR = 2;
+   */
+  OPERATOR: 2,
+
+  /**
+   * Admits, renames and revokes, and decides who may do what.
+   *
+   * @generated from enum value: ROLE_ADMIN = 3;
+   */
+  ADMIN: 3,
+} as const;
+
+/**
+ * What a caller may do, each with all that the ones before may.
+ *
+ * @generated from enum fairlead.v1.Role
+ */
+export type Role = (typeof Role)[keyof typeof Role] | UnknownEnum;
+
+/**
+ * Describes the enum fairlead.v1.Role.
+ */
+export const RoleSchema: GenEnum<Role> = /*@__PURE__*/
+  enumDesc(file_fairlead_v1_options, 1);
+
+/**
  * The class of a method that a gateway calls on a node. Every such method declares one.
  *
  * @generated from extension: fairlead.v1.CallClass call_class = 50101;
@@ -91,10 +139,18 @@ export const follows: GenExtension<MethodOptions, boolean> = /*@__PURE__*/
   extDesc(file_fairlead_v1_options, 2);
 
 /**
+ * The least role of whoever calls it on a gateway from another machine.
+ *
+ * @generated from extension: fairlead.v1.Role least_role = 50105;
+ */
+export const least_role: GenExtension<MethodOptions, Role> = /*@__PURE__*/
+  extDesc(file_fairlead_v1_options, 3);
+
+/**
  * A large `bytes` field, the last of its message: it is sent uncopied behind the other fields.
  *
  * @generated from extension: bool bulk = 50102;
  */
 export const bulk: GenExtension<FieldOptions, boolean> = /*@__PURE__*/
-  extDesc(file_fairlead_v1_options, 3);
+  extDesc(file_fairlead_v1_options, 4);
 

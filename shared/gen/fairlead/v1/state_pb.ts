@@ -6,13 +6,14 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_fairlead_v1_options } from "./options_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file fairlead/v1/state.proto.
  */
 export const file_fairlead_v1_state: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9zdGF0ZS5wcm90bxILZmFpcmxlYWQudjEiFAoSU3RhdGVCYWNrdXBSZXF1ZXN0IiQKE1N0YXRlQmFja3VwUmVzcG9uc2USDQoFYnl0ZXMYASABKAwyVgoFU3RhdGUSTQoGQmFja3VwEh8uZmFpcmxlYWQudjEuU3RhdGVCYWNrdXBSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU3RhdGVCYWNrdXBSZXNwb25zZTABYgZwcm90bzM");
+  fileDesc("ChdmYWlybGVhZC92MS9zdGF0ZS5wcm90bxILZmFpcmxlYWQudjEiFAoSU3RhdGVCYWNrdXBSZXF1ZXN0IiQKE1N0YXRlQmFja3VwUmVzcG9uc2USDQoFYnl0ZXMYASABKAwyXAoFU3RhdGUSUwoGQmFja3VwEh8uZmFpcmxlYWQudjEuU3RhdGVCYWNrdXBSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU3RhdGVCYWNrdXBSZXNwb25zZSIEyLsYAzABYgZwcm90bzM", [file_fairlead_v1_options]);
 
 /**
  * Asks for a copy.

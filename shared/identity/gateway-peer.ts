@@ -1,8 +1,8 @@
 import type { X509Certificate } from "node:crypto";
-import { Fault } from "../../shared/fault/fault.ts";
-import { tryReadCertificate } from "../../shared/identity/node-name.ts";
-import { pinOfCertificate, type Pin } from "../../shared/identity/pin.ts";
-import type { Clock } from "../../shared/lifetime/clock.ts";
+import { Fault } from "../fault/fault.ts";
+import type { Clock } from "../lifetime/clock.ts";
+import { tryReadCertificate } from "./node-name.ts";
+import { pinOfCertificate, type Pin } from "./pin.ts";
 
 /** Whom a node takes for its gateway. */
 export interface GatewayPeerOptions {
