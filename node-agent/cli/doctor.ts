@@ -11,6 +11,7 @@ import { readNodeSettings } from "../config/node-settings.ts";
 import { type ReadNodeStatus, readNodeStatus } from "../config/status-file.ts";
 import { findIdentity, type NodeIdentity } from "../pairing/identity.ts";
 import { type AskedTime, askGatewayTime, judgeClock } from "../pairing/mend-before-dial.ts";
+import { attackExports } from "./doctor-attack.ts";
 
 /** What one look found. */
 interface Finding {
@@ -33,7 +34,14 @@ export const doctor: CommandModule = {
   words: "node doctor",
   summary: "check identity, gateway, clock, DNS, TLS, disk, watch limits and exports of this machine",
   example: "fairlead node doctor",
-  run: async (_, runtime) => {
+  options: [
+    {
+      flags: "--attack",
+      text: "instead, attack in each workspace what keeps its files inside, for at most a minute; sessions see none of it",
+    },
+  ],
+  run: async (input, runtime) => {
+    if (input.flag("attack")) return await attackExports(runtime);
     const { identity, finding } = await lookAtIdentity(runtime);
     const status = await readNodeStatus(runtime.home.nodeDir);
     const findings: readonly Finding[] = [

@@ -336,4 +336,8 @@ export const files = [
     id: "files.bench-small-files",
     says: "A tree of 5,000 files of 1 KiB over a link with 20 ms round trip takes at most a fifth of the time of 5,000 single reads.",
   },
+  {
+    id: "files.attack-command",
+    says: "`fairlead node doctor --attack` runs the containment suite in a folder of its own inside a real workspace, prints `containment` and the tries and escapes of each case, exits 1 when there is one, leaves the workspace byte-equal and ends within its time limit.",
+  },
 ] as const;

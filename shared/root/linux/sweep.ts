@@ -20,7 +20,7 @@ import { isGone } from "./process-marker.ts";
 const foreignAfterMs = 24 * 60 * 60 * 1000;
 
 /**
- * Removes staged files, and trees filled aside, whose process is gone: everywhere below the root, or in its folder alone;
+ * Removes staged files, and trees filled aside or attacked, whose process is gone: everywhere below the root, or in its folder alone;
  * gives their number. What somebody may go on with is kept for its time. Folders that cannot be read are left out. Runs in
  * turns beside everything else and ends with the root.
  */
@@ -76,7 +76,7 @@ function knowPart(folder: Descriptor, name: string, { kept, path }: Sweeping): n
 }
 
 async function sweepChild(folder: Descriptor, name: string, sweeping: Sweeping): Promise<number> {
-  const marker = readAsideName(name);
+  const marker = readAsideName(name) ?? readStagedName(name);
   const isLeft = marker !== undefined && isDead(folder, name, { marker, own: sweeping.own });
   if (!isLeft && !sweeping.isDeep) return 0;
   using child = tolerantly(() => openFolder(folder, name));

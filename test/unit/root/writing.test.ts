@@ -322,6 +322,19 @@ test("a full disk is DISK_FULL, the old content stays and nothing else", async (
 });
 
 describe("leftovers of a killed process", () => {
+  test("are removed where they are whole folders, as an attack on a workspace makes one", async () => {
+    await using temp = await openTempRoot();
+    const gone = createStagedName({ ...readOwnMarker(), startTicks: "1" });
+    mkdirSync(join(temp.dir, gone, "inside/d"), { recursive: true });
+    symlinkSync("../../outside", join(temp.dir, gone, "inside/link"));
+    await using again = await openRoot(temp.dir, { sweep: true });
+    expect([await again.swept, readdirSync(temp.dir), readdirSync(temp.outside)]).toEqual([
+      1,
+      [],
+      ["secret"],
+    ]);
+  });
+
   test("are removed when the root is opened again, those of a living one stay", async () => {
     await using temp = await openTempRoot(
       (dir) => void mkdirSync(join(dir, "deep/folder"), { recursive: true }),
