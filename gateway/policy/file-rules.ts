@@ -42,6 +42,8 @@ export interface LayerQuestion {
   readonly workspace: string;
   readonly verb: FileVerb;
   readonly path: WorkspacePath;
+  /** Whether the volume takes upper and lower case for one: then a denial does so too. */
+  readonly ignoresCase?: boolean | undefined;
   /** The standing grant that covers exactly this, when there is one; its id. */
   readonly findGrant?: (() => string | undefined) | undefined;
 }
@@ -76,6 +78,8 @@ interface Layer {
   readonly name: string;
   readonly rules: FileRules;
   readonly deny: GlobSet;
+  /** The same, for volumes that ignore case. */
+  readonly denyFolded: GlobSet;
   readonly read: GlobSet;
   readonly write: GlobSet;
 }
@@ -131,11 +135,12 @@ const isReading = (verb: FileVerb): boolean => verb === "list" || verb === "read
 const nothing = createGlobSet([]);
 const everything = ["**"];
 
-function judgeLayer(layer: Layer, { verb, path, findGrant }: LayerQuestion): PathDecision {
+function judgeLayer(layer: Layer, question: LayerQuestion): PathDecision {
+  const { verb, path, findGrant, ignoresCase } = question;
   const isOff = (verb === "remove" || verb === "move" || verb === "mkdir") && layer.rules[verb] === false;
   const allow = isReading(verb) ? layer.read : layer.write;
   const rules = {
-    deny: layer.deny,
+    deny: ignoresCase === true ? layer.denyFolded : layer.deny,
     ask: layer.rules.ask ?? "off",
     allow: isOff ? nothing : allow,
     ...(findGrant ? { findGrant } : {}),
@@ -145,20 +150,26 @@ function judgeLayer(layer: Layer, { verb, path, findGrant }: LayerQuestion): Pat
 }
 
 function compileLayer(name: string, rules: FileRules): Layer {
-  const compile = (field: "deny" | "read" | "write", patterns: readonly string[]): GlobSet => {
+  const compile = (
+    field: "deny" | "read" | "write",
+    patterns: readonly string[],
+    foldCase = false,
+  ): GlobSet => {
     for (const pattern of patterns) refuseHome(pattern, `files.${name}.${field}`);
     return createGlobSet(
       patterns.map((pattern) => pattern.normalize("NFC")),
-      { field: `files.${name}.${field}` },
+      { field: `files.${name}.${field}`, foldCase },
     );
   };
   const deny = compile("deny", rules.deny ?? []);
-  const [dead] = findDeadDenials(deny);
+  const denyFolded = compile("deny", rules.deny ?? [], true);
+  const [dead] = [...findDeadDenials(deny), ...findDeadDenials(denyFolded)];
   if (dead) throw deadDenial(name, dead.pattern);
   return {
     name,
     rules,
     deny,
+    denyFolded,
     read: compile("read", rules.read ?? everything),
     write: compile("write", rules.write ?? everything),
   };

@@ -34,6 +34,8 @@ export interface FileQuestion {
     | {
         readonly workspace: string;
         readonly path: WorkspacePath;
+        /** Whether the workspace's volume takes upper and lower case for one. */
+        readonly ignoresCase?: boolean | undefined;
         /** The standing grant that covers exactly this, when there is one; its id. */
         readonly findGrant?: (() => string | undefined) | undefined;
       }

@@ -4,6 +4,7 @@ import { flattenConfig, showOrigins } from "../../shared/terminal/config-view.ts
 import { nodeConfigSchema } from "../config/node-config.ts";
 import { nodeConfigFile, resolveNodeSettings } from "../config/node-settings.ts";
 import { withoutHome } from "../workspace/export-settings.ts";
+import { requireRules } from "../workspace/file-policy.ts";
 
 /** The `node config` commands. */
 export const configCommands: readonly CommandModule[] = [
@@ -31,6 +32,7 @@ export const configCommands: readonly CommandModule[] = [
       const file = nodeConfigFile(runtime.home);
       const reading = await tryReadConfig(file, nodeConfigSchema);
       const problems = reading.kind === "problems" ? reading.problems : [];
+      if (reading.kind === "read") requireRules(resolveNodeSettings(reading.config, runtime).workspaces);
       await runtime.output.result({ file, problems: problems.map((problem) => ({ ...problem })) }, () =>
         problems.length === 0
           ? [`${file} is right`]

@@ -2,8 +2,9 @@ import path from "node:path";
 import { parseWorkspaceName } from "../../shared/names/alias.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { addExports, removeWorkspace } from "../config/edit-node-config.ts";
-import { nodeConfigFile, readNodeSettings } from "../config/node-settings.ts";
+import { nodeConfigFile, readNodeSettings, resolveWorkspace } from "../config/node-settings.ts";
 import { withoutHome } from "../workspace/export-settings.ts";
+import { requireRules } from "../workspace/file-policy.ts";
 import { assertExportable } from "./check-folder.ts";
 
 /** The `node workspace` commands. A running agent follows the file they write. */
@@ -54,6 +55,8 @@ export const workspaceCommands: readonly CommandModule[] = [
         return given.length === 0 ? {} : { [option]: given };
       };
       const workspace = { name, dir, ...globs("read"), ...globs("write"), ...globs("deny") };
+      const { userHome } = runtime.environment;
+      requireRules([resolveWorkspace(workspace, { base: dir, userHome })]);
       await addExports(nodeConfigFile(runtime.home), { workspaces: [workspace] });
       await runtime.output.result({ ...workspace }, () => [`${dir} is exported as ${name}`]);
     },

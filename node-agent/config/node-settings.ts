@@ -3,6 +3,7 @@ import type { Environment } from "../../shared/config/environment.ts";
 import type { Home } from "../../shared/config/home.ts";
 import { type ConfigFile, readConfig } from "../../shared/config/read-config.ts";
 import type { ExportSettings } from "../workspace/export-settings.ts";
+import { requireRules } from "../workspace/file-policy.ts";
 import type { NodeConfig, WorkspaceConfig } from "./node-config.ts";
 import { nodeConfigSchema } from "./node-config.ts";
 
@@ -46,9 +47,17 @@ export function nodeConfigFile(home: Home): string {
   return path.join(home.nodeDir, "config.yaml");
 }
 
-/** Reads the node's configuration; a mistake is `INVALID_ARGUMENT` with file, line and field. */
+/**
+ * Reads the node's configuration; a mistake is `INVALID_ARGUMENT` with file, line and field, and so is a glob that is
+ * none and a deny that does not deny, with the rule.
+ */
 export async function readNodeSettings(source: NodeSettingsSource): Promise<NodeSettings> {
-  return resolveNodeSettings(await readConfig(nodeConfigFile(source.home), nodeConfigSchema), source);
+  const settings = resolveNodeSettings(
+    await readConfig(nodeConfigFile(source.home), nodeConfigSchema),
+    source,
+  );
+  requireRules(settings.workspaces);
+  return settings;
 }
 
 /** Settings from what is written: defaults filled in, folders made absolute. */
@@ -78,7 +87,8 @@ interface Place {
   readonly userHome: string;
 }
 
-function resolveWorkspace(workspace: WorkspaceConfig, place: Place): ExportSettings {
+/** One workspace as it is written: defaults filled in, its folder made absolute. */
+export function resolveWorkspace(workspace: WorkspaceConfig, place: Place): ExportSettings {
   const write = workspace.write ?? [];
   return {
     name: workspace.name,

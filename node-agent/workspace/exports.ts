@@ -10,6 +10,8 @@ export interface ExportState {
   /** The registration; 0 while the folder could not be opened yet. */
   readonly epoch: number;
   readonly containment?: Containment;
+  /** Its volume takes upper and lower case for one. */
+  readonly ignoresCase?: boolean;
   /** Why it is not available; undefined when it is. */
   readonly fault?: Fault;
 }
@@ -20,7 +22,10 @@ export interface Exports extends AsyncDisposable {
   list(): readonly ExportState[];
   /** The workspace `name`; `NOT_FOUND` when none is exported so. One whose folder was missing is tried again. */
   get(name: string): Promise<Workspace>;
-  /** Follows changed settings: what is gone ends, what only has other permissions goes on, what is new is opened. */
+  /**
+   * Follows changed settings: what is gone ends, what only has other permissions goes on, what is new is opened. An export
+   * whose new rules are none keeps its last good settings, and once the rest is followed this fails with what is wrong.
+   */
   apply(settings: readonly ExportSettings[]): Promise<void>;
 }
 
@@ -61,7 +66,9 @@ class ExportRegistry implements Exports {
     return [...this.#held.values()].map(({ settings, workspace, fault }) => ({
       settings,
       epoch: workspace?.epoch ?? 0,
-      ...(workspace ? { containment: workspace.root.containment } : {}),
+      ...(workspace
+        ? { containment: workspace.root.containment, ignoresCase: workspace.root.ignoresCase }
+        : {}),
       ...(fault ? { fault } : {}),
     }));
   }
@@ -90,8 +97,28 @@ class ExportRegistry implements Exports {
   }
 
   async apply(settings: readonly ExportSettings[]): Promise<void> {
-    await this.#inTurn(() => this.#apply(settings));
+    const refused: Fault[] = [];
+    await this.#inTurn(async () => {
+      const good = settings.map((one) => this.#orLastGood(one, refused));
+      await this.#apply(good);
+    });
     this.#options.onChange?.();
+    const [first] = refused;
+    if (first) throw first;
+  }
+
+  /** `settings`, or those that the export of that name has, when the rules of the new ones are none. */
+  #orLastGood(settings: ExportSettings, refused: Fault[]): ExportSettings {
+    const held = this.#held.get(settings.name);
+    if (!held?.workspace || isDeepStrictEqual(held.settings, settings)) return settings;
+    try {
+      held.workspace.check(settings);
+      return settings;
+    } catch (error) {
+      if (!isFault(error)) throw error;
+      refused.push(error);
+      return held.settings;
+    }
   }
 
   async #apply(settings: readonly ExportSettings[]): Promise<void> {
@@ -139,15 +166,9 @@ function keep(held: Held | undefined, settings: ExportSettings): Held {
     return { settings, workspace: undefined, fault: undefined };
   }
   if (isDeepStrictEqual(held.settings, settings)) return held;
-  try {
-    held.workspace.permit(settings);
-    held.settings = settings;
-    return held;
-  } catch (error) {
-    if (!isFault(error)) throw error;
-    // Rules that cannot be read allow nothing: the export ends until they can.
-    return { settings, workspace: undefined, fault: error };
-  }
+  held.workspace.permit(settings);
+  held.settings = settings;
+  return held;
 }
 
 function isSameFolder(a: ExportSettings, b: ExportSettings): boolean {

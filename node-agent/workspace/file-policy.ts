@@ -1,4 +1,4 @@
-import { Fault } from "../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { createGlobSet, type GlobSet } from "../../shared/names/glob.ts";
 import {
   findDeadDenials,
@@ -6,7 +6,7 @@ import {
   judgePath,
   type PathDecision,
 } from "../../shared/names/path-rules.ts";
-import { isBeneath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { isBeneath, toPathPlatform, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { expandHome, type HomePlace, type RuleUse } from "./expand-home.ts";
 import { type ExportSettings, resolveDeny } from "./export-settings.ts";
 
@@ -85,6 +85,26 @@ export function createFilePolicy(settings: ExportSettings, options: FilePolicyOp
       (readsAll || readRules.allow.find(path) !== undefined),
   };
 }
+
+/** Fails with the first mistake in the rules of what is to be exported; nothing is opened. */
+export function requireRules(exports: readonly ExportSettings[]): void {
+  for (const settings of exports) {
+    const { dir, userHome } = settings;
+    const home = userHome === undefined ? undefined : { home: userHome, root: dir, platform };
+    try {
+      createFilePolicy(settings, { home });
+    } catch (error) {
+      if (!isFault(error)) throw error;
+      throw new Fault(error.code, `workspace ${settings.name}: ${error.message}`, {
+        details: { ...error.details, workspace: settings.name },
+        hint: error.hint ?? "fairlead node config check",
+        cause: error,
+      });
+    }
+  }
+}
+
+const platform = toPathPlatform(process.platform);
 
 /** Each deny is tried against what it must catch: one that does not deny must not be taken for one that does. */
 function requireAlive(deny: GlobSet): void {

@@ -37,6 +37,8 @@ export interface Workspace extends AsyncDisposable {
   readonly signal: AbortSignal;
   /** What this machine says of an operation. */
   judge(operation: FileOperation, path: WorkspacePath): FileDecision;
+  /** Fails with what is wrong with the rules of other settings, and changes nothing. */
+  check(settings: ExportSettings): void;
   /** Other permissions for the same folder, from the next operation on; a malformed glob changes nothing. */
   permit(settings: ExportSettings): void;
   /** Tells after each `permit`, with what could be read under the policy before; the caller disposes it. */
@@ -151,6 +153,10 @@ class OpenedWorkspace implements Workspace {
 
   judge(operation: FileOperation, path: WorkspacePath): FileDecision {
     return this.#policy.judge(operation, path);
+  }
+
+  check(settings: ExportSettings): void {
+    this.#compile(settings);
   }
 
   permit(settings: ExportSettings): void {

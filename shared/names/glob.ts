@@ -77,7 +77,11 @@ export interface GlobSet {
 
 /** Compiles `patterns` into a set; faults as `createGlob`. */
 export function createGlobSet(patterns: readonly string[], options: GlobOptions = {}): GlobSet {
-  const globs = patterns.map((pattern) => createGlob(pattern, options));
+  return toGlobSet(patterns.map((pattern) => createGlob(pattern, options)));
+}
+
+/** Compiled globs as a set. */
+export function toGlobSet(globs: readonly Glob[]): GlobSet {
   return {
     globs,
     find: (path) => globs.find((glob) => glob.matches(path)),

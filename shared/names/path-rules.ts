@@ -1,5 +1,5 @@
-import type { Glob, GlobSet } from "./glob.ts";
-import { baseName, isBeneath, type WorkspacePath } from "./workspace-path.ts";
+import { createGlobSet, type Glob, type GlobSet, toGlobSet } from "./glob.ts";
+import { baseName, isBeneath, pathAndParents, type WorkspacePath } from "./workspace-path.ts";
 
 /** When a person is asked: never, when nothing else allows, or each time. */
 export type AskMode = "off" | "on-miss" | "always";
@@ -68,16 +68,25 @@ function firstForm(path: WorkspacePath, find: (form: WorkspacePath) => Glob | un
   return find(composed) ?? find(trimmed);
 }
 
-/** The deny globs that do not deny what their own text says they must: a set that holds one is not to be trusted. */
+/**
+ * The deny globs that do not deny what their own text says they must, tried with the judgement itself: of what may be
+ * asked for, of what that may lead to, and of what a walk comes by. A set that holds one is not to be trusted.
+ */
 export function findDeadDenials(deny: GlobSet): readonly Glob[] {
   return deny.globs.filter((glob) => {
     const { sample } = glob;
-    const paths = sample === "" ? [sample, "x"] : [sample, `${sample}/x`, sample.normalize("NFD")];
-    const denies = (path: string): boolean =>
-      firstForm(path as WorkspacePath, (form) => (glob.covers(form) ? glob : undefined)) !== undefined;
-    return !paths.every(denies);
+    const alone = toGlobSet([glob]);
+    const rules: PathRules = { deny: alone, ask: "always", allow: everything, findGrant: () => "any" };
+    const isTrimmed = sample.split("/").every((name) => name === name.trim());
+    const requested = [sample, sample.normalize("NFD"), ...(isTrimmed ? [` ${sample} `] : [])];
+    const canonical = sample === "" ? [sample, "x"] : [sample, `${sample}/x`];
+    const isJudged = [...requested, ...canonical].every((path) => judgePath(rules, path).decision === "deny");
+    const walked = Array.from(pathAndParents(sample as WorkspacePath));
+    return !isJudged || !walked.some((path) => findDenyingItself(alone, path) !== undefined);
   });
 }
+
+const everything = createGlobSet(["**"]);
 
 /** The allow glob that shares most with the path: for telling people why theirs did not match. */
 function findNearest(allow: GlobSet, path: WorkspacePath): Glob | undefined {

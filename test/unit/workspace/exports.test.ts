@@ -265,11 +265,17 @@ describe("the exports of a machine", () => {
     }
   });
 
-  test("end an export whose rules cannot be read, until they can", async () => {
-    await using temp = await openTempExports();
-    await temp.exports.apply([exportOf(temp.dir, { deny: ["a}"] })]);
-    expect(await faultOf(temp.exports.get("app"))).toMatchObject({ code: "INVALID_ARGUMENT" });
-    await temp.exports.apply([exportOf(temp.dir)]);
-    expect((await temp.exports.get("app")).settings.name).toBe("app");
+  test("keep the last good rules of an export while the new ones cannot be read", async () => {
+    await using temp = await openTempExports(undefined, { settings: { deny: ["shut"] } });
+    const before = await temp.exports.get("app");
+    // Also where the export would have been opened anew for its other settings.
+    for (const followSymlinks of [false, true]) {
+      const wrong = [exportOf(temp.dir, { deny: ["a}"], followSymlinks })];
+      expect(await faultOf(temp.exports.apply(wrong))).toMatchObject({ code: "INVALID_ARGUMENT" });
+      expect(await temp.exports.get("app")).toBe(before);
+      expect(temp.exports.list()).toMatchObject([{ settings: { deny: ["shut"] } }]);
+    }
+    await temp.exports.apply([exportOf(temp.dir, { followSymlinks: true })]);
+    expect((await temp.exports.get("app")).settings.deny).toEqual([]);
   });
 });
