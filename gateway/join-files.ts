@@ -14,7 +14,7 @@ import { openFileRecorder } from "./files/file-record.ts";
 import type { WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
 import { findPlace, openTarget } from "./files/target.ts";
-import type { Nodes } from "./pairing/nodes.ts";
+import type { NodeRecord, Nodes } from "./pairing/nodes.ts";
 import type { LivePolicy } from "./policy/live-policy.ts";
 import type { Store } from "./store/store.ts";
 import { operatorAgent } from "./tools/caller.ts";
@@ -39,11 +39,11 @@ const operator: FileActor = { agent: operatorAgent, sessionId: undefined, tool: 
 
 /** The files of every node, behind policy, grants, people and the record. */
 export async function joinFiles(join: FilesJoin): Promise<ServiceImplementation<typeof Files>> {
-  const { store, audit, clock, policy, grants } = join;
+  const { store, audit, clock } = join;
   return createFilesFace({
     registry: join.registry,
     nodes: join.nodes,
-    decide: (question) => decideFile({ policy, grants }, question, operator),
+    decide: (question) => decideFile(join, question, operator),
     clock,
     reads: createStoredReads({ store, clock, userOf: () => operatorAgent }),
     actorOf: () => operator,
@@ -135,7 +135,7 @@ function onlyWorkspace(registry: WorkspaceRegistry, nodeId: string): string {
 
 /** What policy and grants say of one path. */
 function decideFile(
-  { policy, grants }: Pick<FilesJoin, "policy" | "grants">,
+  { policy, grants, registry }: Pick<FilesJoin, "policy" | "grants" | "registry">,
   question: FileQuestion,
   actor: FileActor,
 ): FileVerdict {
@@ -148,7 +148,18 @@ function decideFile(
     kinds
       .map((one) => grants.find({ ...asked, kind: one, canonicalPath })?.id)
       .find((id) => id !== undefined);
-  return policy.decideFile({ agent: actor.agent, node, verb, place: { workspace, path, findGrant } });
+  const ignoresCase = ignoresCaseOn(node, workspace, registry);
+  const place = { workspace, path, ignoresCase, findGrant };
+  return policy.decideFile({ agent: actor.agent, node, verb, place });
+}
+
+/** As its node says of the volume, and always where the system does so by default. */
+export function ignoresCaseOn(
+  { id, platform }: Pick<NodeRecord, "id" | "platform">,
+  workspace: string,
+  registry: Pick<WorkspaceRegistry, "ignoresCase">,
+): boolean {
+  return /^(?:win|darwin)/.test(platform) || registry.ignoresCase(id, workspace);
 }
 
 function joinPeople({ approvals, grants }: Pick<FilesJoin, "approvals" | "grants">): FilePeople {

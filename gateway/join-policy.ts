@@ -6,6 +6,7 @@ import type { Log } from "../shared/log/log.ts";
 import type { Grants } from "./approvals/grants.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
 import type { WorkspaceRegistry } from "./files/registry.ts";
+import { ignoresCaseOn } from "./join-files.ts";
 import type { Nodes } from "./pairing/nodes.ts";
 import type { FileVerb } from "./policy/file-rules.ts";
 import { type LivePolicy, openPolicy } from "./policy/live-policy.ts";
@@ -37,7 +38,7 @@ export interface PolicyJoin {
   readonly policy: LivePolicy;
   readonly nodes: Pick<Nodes, "resolve">;
   readonly grants: Pick<Grants, "find">;
-  readonly registry: Pick<WorkspaceRegistry, "acquire">;
+  readonly registry: Pick<WorkspaceRegistry, "acquire" | "ignoresCase">;
   readonly tools: Pick<ToolCatalogue, "find">;
 }
 
@@ -53,6 +54,7 @@ export function policyParts(join: PolicyJoin): Omit<PolicyFaceOptions, "audit"> 
       const scope = { agent, sessionId: undefined, tool: undefined, nodeId, workspace };
       return grants.find({ ...scope, kind: verb, requestedPath: path })?.id;
     },
+    ignoresCase: (node, workspace) => ignoresCaseOn(node, workspace, registry),
     askNode: (place, signal) => askNode(registry, place, signal),
     findTool: (nodeId, name) => tools.find(nodeId)?.tools.find((tool) => tool.name === name),
   };

@@ -15,13 +15,19 @@ export const lateAnswerMs = 5_000;
 /** What a leased client stands on. */
 export interface LeasedClientOptions {
   readonly lease: Lease;
-  /** The export's name, put into every request. */
-  readonly workspace: string;
+  /** The export's name and the node's number of its registration, put into every request. */
+  readonly place: ExportPlace;
   /** The client of the node's present link; fails with `NODE_OFFLINE` when there is none. */
   readonly client: () => Client<typeof Files>;
   readonly clock: Clock;
   /** The fault for a node that cannot be reached. */
   readonly offline: (cause: unknown) => Fault;
+}
+
+/** Which export of a node, in which of its registrations. */
+export interface ExportPlace {
+  readonly workspace: string;
+  readonly leaseEpoch: bigint;
 }
 
 type WriteRequest = MessageInitShape<typeof FilesWriteRequestSchema>;
@@ -32,13 +38,13 @@ type WriteTreeRequest = MessageInitShape<typeof FilesWriteTreeRequestSchema>;
  * that comes later is refused. A write that took effect before the lease's end says so in `details.publication`.
  */
 export function createLeasedClient(options: LeasedClientOptions): Client<typeof Files> {
-  const { workspace } = options;
+  const { place } = options;
   const unary = <Q extends object, A>(
     call: (client: Client<typeof Files>) => (request: Q, more?: CallOptions) => Promise<A>,
   ) => {
     return (request: Q, more: CallOptions = {}): Promise<A> =>
       underLease(options, more, (signal) =>
-        call(options.client())({ ...request, workspace }, { ...more, signal }),
+        call(options.client())({ ...request, ...place }, { ...more, signal }),
       );
   };
   return {
@@ -53,33 +59,33 @@ export function createLeasedClient(options: LeasedClientOptions): Client<typeof 
     preflight: unary((client) => client.preflight),
     read: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
-        options.client().read({ ...request, workspace }, { ...more, signal }),
+        options.client().read({ ...request, ...place }, { ...more, signal }),
       ),
     listChunks: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
-        options.client().listChunks({ ...request, workspace }, { ...more, signal }),
+        options.client().listChunks({ ...request, ...place }, { ...more, signal }),
       ),
     readTree: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
-        options.client().readTree({ ...request, workspace }, { ...more, signal }),
+        options.client().readTree({ ...request, ...place }, { ...more, signal }),
       ),
     barrier: unary((client) => client.barrier),
     watch: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
-        options.client().watch({ ...request, workspace }, { ...more, signal }),
+        options.client().watch({ ...request, ...place }, { ...more, signal }),
       ),
     manifest: (request, more = {}) =>
       streamUnderLease(options, more, (signal) =>
-        options.client().manifest({ ...request, workspace }, { ...more, signal }),
+        options.client().manifest({ ...request, ...place }, { ...more, signal }),
       ),
     write: (requests, more = {}) =>
       writeUnderLease(options, { ...more, isTree: false }, (state) => {
-        const renamed = renameWrite(watchInput(requests, options.lease, state), workspace);
+        const renamed = renameWrite(watchInput(requests, options.lease, state), place);
         return options.client().write(renamed, { ...more, signal: state.signal });
       }),
     writeTree: (requests, more = {}) =>
       writeUnderLease(options, { ...more, isTree: true }, (state) => {
-        const renamed = renameWriteTree(watchInput(requests, options.lease, state), workspace);
+        const renamed = renameWriteTree(watchInput(requests, options.lease, state), place);
         return options.client().writeTree(renamed, { ...more, signal: state.signal });
       }),
   };
@@ -224,23 +230,23 @@ async function* watchInput<Q extends WriteRequest | WriteTreeRequest>(
 
 async function* renameWrite(
   requests: AsyncIterable<WriteRequest>,
-  workspace: string,
+  place: ExportPlace,
 ): AsyncIterable<WriteRequest> {
   for await (const request of requests) {
     const { part } = request;
     yield part?.case === "header"
-      ? { part: { case: "header", value: { ...part.value, workspace } } }
+      ? { part: { case: "header", value: { ...part.value, ...place } } }
       : request;
   }
 }
 
 async function* renameWriteTree(
   requests: AsyncIterable<WriteTreeRequest>,
-  workspace: string,
+  place: ExportPlace,
 ): AsyncIterable<WriteTreeRequest> {
   for await (const request of requests) {
     const { header } = request;
-    if (header) yield { ...request, header: { ...header, workspace } } as WriteTreeRequest;
+    if (header) yield { ...request, header: { ...header, ...place } } as WriteTreeRequest;
     else yield request;
   }
 }

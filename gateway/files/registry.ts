@@ -26,6 +26,8 @@ export interface WorkspaceOffer {
   readonly containment: string;
   /** The node's own number of this export; another number is another registration. */
   readonly leaseEpoch: bigint;
+  /** Its volume takes upper and lower case for one; not by default. */
+  readonly ignoresCase?: boolean;
 }
 
 /** An active registration; releasing it twice is harmless, also after another took its place. */
@@ -40,6 +42,8 @@ export interface WorkspaceHandle {
   readonly workspace: string;
   /** Rises with each registration of the workspace. */
   readonly epoch: number;
+  /** The node's own number of the registration. */
+  readonly leaseEpoch: bigint;
   readonly writable: boolean;
   readonly containment: string;
   /** Aborts with `WORKSPACE_ACCESS_UNAVAILABLE` when the registration ends. */
@@ -86,6 +90,8 @@ export interface WorkspaceRegistry {
   register(offer: WorkspaceOffer, client?: () => Client<typeof Files>): Registration;
   /** A handle, or `WORKSPACE_ACCESS_UNAVAILABLE` with its reason, or `NOT_FOUND` for one that nobody knows. */
   acquire(ref: WorkspaceRef): WorkspaceHandle;
+  /** Whether a workspace lies on a volume that takes upper and lower case for one, as far as its node has said. */
+  ignoresCase(nodeId: string, workspace: string): boolean;
   /** Every known workspace, in order of node and name. */
   list(): readonly WorkspaceState[];
   /** The present state of each workspace first, then changes; a slow reader gets the latest of each. */
@@ -169,7 +175,7 @@ class Registry implements WorkspaceRegistry {
     });
     const files = createLeasedClient({
       lease,
-      workspace: offer.workspace,
+      place: { workspace: offer.workspace, leaseEpoch: offer.leaseEpoch },
       client: client ?? (() => this.#links.get(offer.nodeId).client(Files)),
       clock: this.#clock,
       offline: (cause) => workspaceUnavailable("node_offline", { shown: known.shown, cause }),
@@ -203,12 +209,17 @@ class Registry implements WorkspaceRegistry {
       nodeId,
       workspace,
       epoch: active.lease.epoch,
+      leaseEpoch: offer.leaseEpoch,
       writable: offer.writable,
       containment: offer.containment,
       signal: active.lease.signal,
       check: () => active.lease.check(),
       files: active.files,
     };
+  }
+
+  ignoresCase(nodeId: string, workspace: string): boolean {
+    return this.#known.get(keyOf(nodeId, workspace))?.offer?.ignoresCase === true;
   }
 
   list(): readonly WorkspaceState[] {
@@ -360,6 +371,7 @@ function toOffer(one: Export): Omit<WorkspaceOffer, "nodeId"> {
     writable: one.writable,
     containment: one.containment,
     leaseEpoch: one.leaseEpoch,
+    ignoresCase: one.ignoresCase,
   };
 }
 

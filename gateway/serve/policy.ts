@@ -46,6 +46,8 @@ export interface PolicyFaceOptions {
   readonly nodes: Pick<Nodes, "resolve">;
   /** The standing grant that an agent's calls on files go by. */
   readonly findGrant: (agent: string, place: FilePlace) => string | undefined;
+  /** Whether a workspace's volume takes upper and lower case for one. */
+  readonly ignoresCase: (node: NodeRecord, workspace: string) => boolean;
   readonly askNode: (place: FilePlace, signal: AbortSignal) => Promise<SideWord>;
   /** A tool that the node publishes, by its own name. */
   readonly findTool: (
@@ -170,7 +172,12 @@ async function explainFile(
     agent: request.agent,
     node,
     verb,
-    place: { workspace, path, findGrant: () => options.findGrant(request.agent, place) },
+    place: {
+      workspace,
+      path,
+      ignoresCase: options.ignoresCase(node, workspace),
+      findGrant: () => options.findGrant(request.agent, place),
+    },
   });
   const nodeWord = await options.askNode(place, signal);
   return {

@@ -114,6 +114,7 @@ async function* executeBound(
         ...parts,
         nodeId: session.nodeId,
         workspace: session.workspace,
+        leaseEpoch: handle.leaseEpoch,
         sessionId: session.id,
       },
     );
@@ -142,6 +143,8 @@ function acquireBound(
 interface NodeCall extends BoundParts {
   readonly nodeId: string;
   readonly workspace: string;
+  /** The node's number of the registration that a handle was taken of. */
+  readonly leaseEpoch?: bigint;
   readonly sessionId: string;
 }
 
@@ -168,6 +171,7 @@ async function* answersOf(run: Execution, parts: NodeCall): AsyncGenerator<ToolA
     name: run.tool.nodeName,
     arguments: run.arguments,
     workspace: parts.workspace,
+    leaseEpoch: parts.leaseEpoch ?? 0n,
     sessionId: parts.sessionId,
     agent: parts.agent,
     approvalId: run.approvalId,

@@ -1,4 +1,5 @@
 import { parseDigest } from "../../shared/content/digest.ts";
+import { Fault } from "../../shared/fault/fault.ts";
 import { EntryKind, FileOperation, type Files, type Pin } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import { kindWord, requireExtent } from "../../shared/tree/tree-rules.ts";
@@ -31,12 +32,23 @@ export function createFiles(exports: Exports, manifests: FileManifests): FilesMe
 /** Finds the workspace; the call ends when the caller leaves or the export ends. */
 async function enter(
   exports: Exports,
-  name: string,
+  place: { readonly workspace: string; readonly leaseEpoch: bigint },
   signal: AbortSignal,
 ): Promise<{ readonly workspace: Workspace; readonly signal: AbortSignal }> {
   signal.throwIfAborted();
-  const workspace = await exports.get(name);
+  const workspace = await exports.get(place.workspace);
+  // What was meant for an earlier registration is not done under this one, whatever its settings are.
+  if (place.leaseEpoch !== 0n && place.leaseEpoch !== BigInt(workspace.epoch))
+    throw registeredAnew(place.workspace);
   return { workspace, signal: AbortSignal.any([signal, workspace.signal]) };
+}
+
+function registeredAnew(workspace: string): Fault {
+  return new Fault(
+    "WORKSPACE_ACCESS_UNAVAILABLE",
+    `the workspace ${workspace} was exported anew since its lease was given`,
+    { details: { reason: "stopped", workspace, side: "node" }, hint: "repeat the command" },
+  );
 }
 
 function readMethods(
@@ -51,7 +63,7 @@ function readMethods(
       })),
     }),
     stat: async (request, context) => {
-      const { workspace } = await enter(exports, request.workspace, context.signal);
+      const { workspace } = await enter(exports, request, context.signal);
       const path = parseRequestPath(request.path);
       const entry = await workspace.root.pinned(toPins([path, request.pin])).stat(path);
       const { canonicalPath } = entry;
@@ -59,11 +71,11 @@ function readMethods(
       return { entry: toWireEntry(entry), source };
     },
     list: async (request, context) => {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       return listFiles(workspace, request, signal);
     },
     preflight: async (request, context) => {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       const path = parseRequestPath(request.path);
       const operation = toOperation(request.operation);
       const { treeEntries: maxEntries, treeDepth: maxDepth } = workspace.limits;
@@ -82,15 +94,15 @@ function readMethods(
       };
     },
     read: async function* (request, context) {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       yield* readFile(workspace, request, signal);
     },
     listChunks: async function* (request, context) {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       yield* readChunkLists(workspace, request, signal);
     },
     readTree: async function* (request, context) {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       yield* readTree(workspace, request, signal);
     },
   };
@@ -102,7 +114,7 @@ function compareMethods(
 ): Pick<FilesMethods, "manifest" | "watch" | "barrier"> {
   return {
     watch: async function* (request, context) {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       await requirePinned(workspace, request);
       const watched = {
         workspace,
@@ -112,11 +124,11 @@ function compareMethods(
       yield* watchFiles(watched, request, signal);
     },
     barrier: async (request, context) => {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       return settleFiles({ workspace, watch: manifests.watchOf(workspace) }, request, signal);
     },
     manifest: async function* (request, context) {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       await requirePinned(workspace, request);
       yield* readManifest({ workspace, manifest: manifests.of(workspace) }, request, signal);
     },
@@ -129,24 +141,24 @@ function changeMethods(
   return {
     write: async (requests, context) => {
       const stream = await takeHeader(requests);
-      const { workspace, signal } = await enter(exports, stream.header.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, stream.header, context.signal);
       return writeFile(workspace, stream, signal);
     },
     writeTree: async (requests, context) => {
       const stream = await takeTreeHeader(requests);
-      const { workspace, signal } = await enter(exports, stream.header.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, stream.header, context.signal);
       return writeTree(workspace, stream, signal);
     },
     findPart: async (request, context) => {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       return findPart(workspace, request, signal);
     },
     dropPart: async (request, context) => {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       return dropPart(workspace, request, signal);
     },
     remove: async (request, context) => {
-      const { workspace, signal } = await enter(exports, request.workspace, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       const path = parseRequestPath(request.path);
       const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
       let canonicalPath = path;
@@ -163,7 +175,7 @@ function changeMethods(
       return { removed: BigInt(removed), source };
     },
     move: async (request, context) => {
-      const { workspace } = await enter(exports, request.workspace, context.signal);
+      const { workspace } = await enter(exports, request, context.signal);
       const from = parseRequestPath(request.from, "from");
       const to = parseRequestPath(request.to, "to");
       const root = workspace.root.pinned(toPins([from, request.fromPin], [to, request.toPin]));
@@ -171,7 +183,7 @@ function changeMethods(
       return { source: toWireSource({ workspace: request.workspace, requestedPath: to, canonicalPath }) };
     },
     makeFolder: async (request, context) => {
-      const { workspace } = await enter(exports, request.workspace, context.signal);
+      const { workspace } = await enter(exports, request, context.signal);
       const path = parseRequestPath(request.path);
       const root = workspace.root.pinned(toPins([path, request.pin]));
       const entry = await root.makeFolder(path, { parents: request.parents });
@@ -192,13 +204,14 @@ async function requirePinned(
   await workspace.root.pinned(toPins([path, request.pin])).stat(path);
 }
 
-function toWireExport({ settings, epoch, fault, containment }: ExportState): {
+function toWireExport({ settings, epoch, fault, containment, ignoresCase }: ExportState): {
   workspace: string;
   writable: boolean;
   containment: string;
   state: string;
   leaseEpoch: bigint;
   reason: string;
+  ignoresCase: boolean;
 } {
   return {
     workspace: settings.name,
@@ -207,5 +220,6 @@ function toWireExport({ settings, epoch, fault, containment }: ExportState): {
     state: fault ? "unavailable" : "available",
     leaseEpoch: BigInt(epoch),
     reason: fault ? fault.message : "",
+    ignoresCase: ignoresCase ?? false,
   };
 }

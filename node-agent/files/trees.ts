@@ -145,6 +145,9 @@ export async function writeTree(
       details: { field: "precondition" },
     });
   const { settings } = workspace;
+  // Each entry is judged by itself, so a folder that only is not allowed may take some; a closed one takes none.
+  const { rule } = workspace.judge("write", path);
+  if (rule.startsWith("deny ") || rule === "own_state") workspace.root.recheck("write", path);
   const root = workspace.root.pinned(toPins([path, header.pin]));
   const { maxFileBytes } = settings;
   const { treeEntries: maxEntries, treeDepth: maxDepth } = workspace.limits;

@@ -26,6 +26,7 @@ export function createList(files: Pick<ToolFiles, "list">): RunTool {
     const limit = findNumber(run.arguments, "limit") ?? listPage.entries;
     const request = create(FilesListRequestSchema, {
       workspace: run.workspace,
+      leaseEpoch: run.leaseEpoch,
       path,
       recursive: run.arguments["recursive"] === true,
       limit,

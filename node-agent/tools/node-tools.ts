@@ -208,10 +208,12 @@ function admitCall(
   }
   const values = given?.arguments ?? {};
   checkOnNode(found.check, values);
+  const workspace = chooseWorkspace(values, given?.workspace ?? "", parts.workspaces());
   return {
     found,
     run: {
-      workspace: chooseWorkspace(values, given?.workspace ?? "", parts.workspaces()),
+      workspace,
+      leaseEpoch: workspace === given?.workspace ? given.leaseEpoch : 0n,
       arguments: values,
       approvalId: given?.approvalId ?? "",
       sessionId: given?.sessionId ?? "",

@@ -15,7 +15,8 @@ export function createRead(files: Pick<ToolFiles, "read">): RunTool {
     });
     let digest = "";
     let canonicalPath = path;
-    const request = create(FilesReadRequestSchema, { workspace: run.workspace, path });
+    const { workspace, leaseEpoch } = run;
+    const request = create(FilesReadRequestSchema, { workspace, leaseEpoch, path });
     for await (const { part } of files.read(request, run.context)) {
       if (part?.case === "header") canonicalPath = part.value.source?.canonicalPath ?? path;
       else if (part?.case === "chunk") cutter.push(part.value);

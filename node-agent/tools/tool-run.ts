@@ -7,6 +7,8 @@ import type { CallContext, ServiceImplementation } from "../../shared/rpc/servic
 export interface ToolRun {
   /** The export that the call acts on. */
   readonly workspace: string;
+  /** The registration of it that the call is for; 0 for any. */
+  readonly leaseEpoch: bigint;
   readonly arguments: JsonObject;
   /** The approval that the gateway names; empty: nobody was asked. */
   readonly approvalId: string;

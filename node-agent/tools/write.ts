@@ -18,6 +18,7 @@ export function createWrite(files: Pick<ToolFiles, "write">): RunTool {
         case: "header",
         value: {
           workspace: run.workspace,
+          leaseEpoch: run.leaseEpoch,
           path,
           ...condition,
           sizeBytes: BigInt(content.byteLength),

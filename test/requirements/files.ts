@@ -29,6 +29,18 @@ export const files = [
     says: "Paths covered by a deny glob do not appear in listings, trees, manifests or watch events, and a recursive removal or move that would take one along is refused and names the rule.",
   },
   {
+    id: "files.deny-self-check",
+    says: "At start and after each change of policy node and gateway try every deny glob against a path that it must catch, requested and canonical; a deny that does not deny ends the start, or keeps the last good policy, with the rule named.",
+  },
+  {
+    id: "files.deny-aliases",
+    says: "A denied path stays denied in composed and decomposed form, in other case on a volume that ignores case, through an allowed link, and with outer spaces; a deny rule for a name with a newline hits that name and not the one with a slash in its place.",
+  },
+  {
+    id: "files.node-has-final-word",
+    says: "A gateway that asks for a path which the node's own configuration denies gets `POLICY_DENIED` with `details.side` `node`, whatever grant or approval it claims, and a call that carries the lease of an earlier registration gets `WORKSPACE_ACCESS_UNAVAILABLE` from the node.",
+  },
+  {
     id: "files.path-invalid",
     says: "An absolute path, NUL, a `..`, `.` or empty segment, a trailing `/..` and text that is not valid UTF-8 give `PATH_INVALID` before any call to the node, also `allowed/../other` where both are allowed. With `root` exported, no path, glob or grant ever matches `root2` beside it.",
   },

@@ -26,6 +26,8 @@ export interface FilesKitOptions extends TempExportsOptions {
   /** The policy file's text. */
   readonly policy?: string;
   readonly profile?: NodeProfile;
+  /** The node says that its volume ignores case. */
+  readonly ignoresCase?: boolean;
   readonly clock?: Clock;
   /** Where the gateway keeps its state; a folder of its own by default. */
   readonly home?: TempFolder;
@@ -87,7 +89,7 @@ export async function openFilesKit(options: FilesKitOptions = {}): Promise<Files
   const registry = createWorkspaceRegistry({ links: noLinks, clock });
   const nodeFiles = createDirectClient(Files, temp.files);
   const offer = { nodeId: node.id, workspace: "app", writable: true, containment: "kernel", leaseEpoch: 1n };
-  registry.register(offer, () => nodeFiles);
+  registry.register({ ...offer, ignoresCase: options.ignoresCase ?? false }, () => nodeFiles);
   const nodes = {
     resolve: async () => ({ ...node }),
     find: async () => ({ ...node }),

@@ -54,12 +54,12 @@ proves(
       const { client } = kit;
       const before = namesBelow(kit.dir);
       for (const work of [
-        client.remove({ workspace, path: "d", recursive: true }),
-        client.move({ workspace, from: "d", to: "elsewhere" }),
-        client.remove({ workspace, path: "odd", recursive: true }),
-        client.move({ workspace, from: "odd", to: "elsewhere" }),
+        () => client.remove({ workspace, path: "d", recursive: true }),
+        () => client.move({ workspace, from: "d", to: "elsewhere" }),
+        () => client.remove({ workspace, path: "odd", recursive: true }),
+        () => client.move({ workspace, from: "odd", to: "elsewhere" }),
       ]) {
-        const fault = await faultOf(work);
+        const fault = await faultOf(work());
         expect([fault.code, fault.details["side"]]).toEqual(["POLICY_DENIED", side]);
         expect(fault.details["rule"]).toContain("deny **/secret");
       }

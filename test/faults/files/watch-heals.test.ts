@@ -169,7 +169,7 @@ proves(
   },
 );
 
-const statRequest = { $typeName: "fairlead.v1.FilesStatRequest", workspace: "app" } as const;
+const statRequest = { $typeName: "fairlead.v1.FilesStatRequest", workspace: "app", leaseEpoch: 0n } as const;
 
 /** Watches that can be made deaf: those there are, and those to come, say nothing then, and no error either. */
 function openDeaf(): { readonly open: OpenWatch; isDeaf: boolean; opened: number } {

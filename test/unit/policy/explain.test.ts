@@ -28,6 +28,7 @@ function ask(kit: FilesKit, says: (place: FilePlace) => SideWord = () => silent)
     configured: {},
     nodes: { resolve: async () => ({ ...baseNode, ...kit.node }) },
     findGrant: () => undefined,
+    ignoresCase: () => false,
     askNode: async (place) => says(place),
     findTool: () => undefined,
     audit: { append: async (entry) => void recorded.push(entry) },
