@@ -1,7 +1,9 @@
 import type { Files, WorkspaceFreshness } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { CallContext, MethodImplementation, ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Nodes } from "../pairing/nodes.ts";
 import { judgeBefore } from "./admission.ts";
+import { checkDigest, checkListing } from "./check-arguments.ts";
 import { askFreshness, freshnessKey } from "./freshness.ts";
 import { perform, type OperationOptions } from "./operation.ts";
 import { passManifest } from "./pass-manifest.ts";
@@ -96,9 +98,11 @@ function list(options: FilesFaceOptions): MethodImplementation<Methods["list"]> 
   return (request, context) => {
     const { recursive, limit, cursor } = request;
     const kind = recursive ? "list_tree" : "list";
-    return perform(options, { ...place(request), verb: "list", kind, context }, async (operation) => {
+    const check = (path: WorkspacePath): void => checkListing(request, path);
+    return perform(options, { ...place(request), verb: "list", kind, check, context }, async (operation) => {
       const { target, pin } = operation;
-      const asked = { path: target.path, recursive, limit, cursor, ...(pin ? { pin } : {}) };
+      const page = { recursive, cursor, ...(limit === undefined ? {} : { limit }) };
+      const asked = { path: target.path, ...page, ...(pin ? { pin } : {}) };
       const answer = await target.handle.files.list(asked, callOptions(operation.context));
       const source = await operation.judged(answer.source);
       const entries = await passing(target, answer.entries);
@@ -125,7 +129,14 @@ function remove(options: FilesFaceOptions): MethodImplementation<Methods["remove
     const terms = ifMatch === "" ? {} : { ifMatch };
     return perform(
       options,
-      { ...place(request), verb: "remove", kind, terms, context },
+      {
+        ...place(request),
+        verb: "remove",
+        kind,
+        check: () => checkDigest(ifMatch, "ifMatch"),
+        terms,
+        context,
+      },
       async (operation) => {
         const { target, pin } = operation;
         const asked = { path: target.path, recursive, ifMatch, ifKind, ifLinkTarget };

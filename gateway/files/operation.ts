@@ -2,6 +2,7 @@ import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault, findFault, isFault, type JsonValue } from "../../shared/fault/fault.ts";
 import type { Source, TreeExtent } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import { admit, judgeBefore, judgeBelow, type Admission, type AdmittedPin } from "./admission.ts";
 import { noWaitHeader } from "./asking-headers.ts";
@@ -34,6 +35,8 @@ export interface OperationRequest {
   readonly field?: string;
   /** Of a move: where it goes. */
   readonly to?: string;
+  /** Fails for arguments that are none: before anybody is asked, policy too. Its path is that of the request. */
+  readonly check?: (path: WorkspacePath) => void;
   /** What else the answer of a person covers. */
   readonly terms?: { readonly [name: string]: JsonValue };
   /** Of a tree that is written: how large it is said to be. */
@@ -182,6 +185,7 @@ class Run implements AsyncDisposable {
     const places = [];
     for (const one of named) places.push(await findPlace(this.#options, { workspace, ...one }));
     const [place] = places;
+    if (place) this.#request.check?.(place.path);
     if (place) this.#facts = { ...this.#facts, node: place.node };
     const use = { verb, kind, extent, context: this.#context };
     return await Promise.all(places.map((one) => openTarget(this.#options, one, use)));

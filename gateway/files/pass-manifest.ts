@@ -9,6 +9,7 @@ import {
   ManifestTrailerSchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
+import { checkDigest } from "./check-arguments.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { performStream, type Operation } from "./operation.ts";
 import { below } from "./pass-reads.ts";
@@ -26,6 +27,7 @@ export function passManifest(
     path,
     verb: "read",
     kind: "list_tree",
+    check: () => checkDigest(request.knownDigest, "knownDigest"),
     terms: { digests: true },
     context,
   } as const;

@@ -15,6 +15,7 @@ import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import { parseEntryPath } from "../../shared/tree/tree-names.ts";
+import { checkReading } from "./check-arguments.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { performStream, type Operation } from "./operation.ts";
 import { streamOptions, measureRead, transferOptions, type Target } from "./target.ts";
@@ -33,7 +34,8 @@ export function passRead(
     ...(offset === 0n && length === 0n ? {} : { offset: Number(offset), length: Number(length) }),
     ...(ifMatch === "" ? {} : { ifMatch }),
   };
-  const asked = { workspace, path, verb: "read", kind: "read", terms, context } as const;
+  const check = (): void => checkReading(request);
+  const asked = { workspace, path, verb: "read", kind: "read", check, terms, context } as const;
   return performStream(options, asked, (operation) => readParts(options, request, operation));
 }
 

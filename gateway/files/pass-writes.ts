@@ -15,6 +15,7 @@ import {
 import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { AdmittedPin } from "./admission.ts";
+import { checkWriting } from "./check-arguments.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { perform, type Operation } from "./operation.ts";
 import { below, flawOf, remember, toProblem } from "./pass-reads.ts";
@@ -46,8 +47,9 @@ export async function passWrite(
   const header = first.value;
   const { workspace, path } = header;
   const terms = termsOf(header);
-  const asked = { workspace, path, verb: "write", kind: "write", terms, takesStream: true, context } as const;
-  return await perform(options, asked, async (operation) => {
+  const check = (): void => checkWriting(header);
+  const asked = { workspace, path, verb: "write", kind: "write", check, terms, takesStream: true } as const;
+  return await perform(options, { ...asked, context }, async (operation) => {
     const { target, pin } = operation;
     const condition = await resolveCondition(options, target, header);
     const named: WriteHeader = { ...header, ...condition, path: target.path, ...pinned(pin) };

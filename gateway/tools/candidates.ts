@@ -44,7 +44,7 @@ export function gatherCandidates(caller: Caller, sources: CandidateSources): rea
         owner: "core",
         description: { ...description, asks },
         nodeName: description.name,
-        node: { id: bound.id, alias: bound.alias },
+        node: { id: bound.id, alias: bound.alias, platform: bound.platform },
       });
     }
   }
@@ -66,13 +66,13 @@ export function gatherCandidates(caller: Caller, sources: CandidateSources): rea
 }
 
 function prefixed(node: NodeRecord, set: NodeToolSet): readonly Candidate[] {
-  const { alias, id } = node;
+  const { alias, id, platform } = node;
   if (!isAlias(alias)) return [];
   return set.tools.map((tool) => ({
     name: toToolName({ alias, nodeId: id, name: tool.name }),
     owner: "node",
     description: tool,
     nodeName: tool.nodeName,
-    node: { id, alias },
+    node: { id, alias, platform },
   }));
 }

@@ -1,4 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
+import { decodeListCursor } from "../../shared/names/list-cursor.ts";
+import { parseWorkspacePath, toPathPlatform } from "../../shared/names/workspace-path.ts";
 import type { Caller } from "./caller.ts";
 import type { SurfaceTool, ToolNode } from "./surface.ts";
 
@@ -18,6 +20,17 @@ export interface FileGateCall {
 export type FileGate = (call: FileGateCall) => Promise<void>;
 
 const verbs: Readonly<Record<string, FileGateCall["verb"]>> = { list: "list", read: "read", write: "write" };
+
+/** Fails with `INVALID_ARGUMENT` for a cursor that is not of the listing which a call of `list` asks for. */
+export function checkListCall({ node, nodeName }: SurfaceTool, given: JsonObject): void {
+  if (!node || nodeName !== "list") return;
+  const { path, cursor, recursive } = given;
+  if (typeof cursor !== "string" || cursor === "") return;
+  const listed = parseWorkspacePath(typeof path === "string" ? path : "", {
+    platform: toPathPlatform(node.platform),
+  });
+  decodeListCursor({ path: listed, recursive: recursive === true }, cursor);
+}
 
 /** What a call would do with a file, as far as its tool is one for files. */
 export function toGateCall(

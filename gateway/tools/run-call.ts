@@ -9,7 +9,7 @@ import type { Approvals } from "../approvals/approvals.ts";
 import type { CallFacts, CallHooks } from "./call-hooks.ts";
 import type { Caller } from "./caller.ts";
 import { checkCall, execute, saysMore, type ExecuteParts } from "./execute.ts";
-import { type FileGate, toGateCall } from "./file-gate.ts";
+import { checkListCall, type FileGate, toGateCall } from "./file-gate.ts";
 import type { LastCalls } from "./last-calls.ts";
 import type { SurfaceTool } from "./surface.ts";
 import { limitContent, limitDetails, resultLimits, type CallPart, type ToolResult } from "./tool-result.ts";
@@ -155,6 +155,7 @@ async function judge(caller: Caller, request: CallRequest, parts: JudgeParts): P
   }
   facts.signal.throwIfAborted();
   found.tool.description.check(given);
+  checkListCall(found.tool, given);
   const approvalId = await askWhenNeeded(caller, { ...request, arguments: given }, parts);
   if (approvalId === "") return { tool: found.tool, arguments: given, approvalId };
   // The world went on while a person thought: what they allowed must still be what would run.

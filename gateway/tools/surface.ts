@@ -11,6 +11,8 @@ export type ToolOwner = "core" | "host" | "node";
 export interface ToolNode {
   readonly id: string;
   readonly alias: string;
+  /** Whose rules its paths go by, as the node reports it. */
+  readonly platform: string;
 }
 
 /** A tool that a session might have. */

@@ -1,8 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { Fault } from "../../shared/fault/fault.ts";
 import type { FilesListRequest, FilesListResponseSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 import { decodeListCursor, encodeListCursor, type ListScope } from "../../shared/names/list-cursor.ts";
+import { requirePageLimit } from "../../shared/names/list-page.ts";
 import { baseName, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { Entry, Problem, RootHandle } from "../../shared/root/root-handle.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
@@ -10,8 +10,6 @@ import { parseRequestPath, toPins, toWireEntry, toWireProblem, toWireSource } fr
 
 type Response = MessageInitShape<typeof FilesListResponseSchema>;
 
-const defaultLimit = 1000;
-const maxLimit = 10_000;
 /** A page stays well under what one message may hold, however long its names are. */
 const maxPageBytes = 2 * 1024 * 1024;
 
@@ -22,7 +20,7 @@ export async function listFiles(
   signal: AbortSignal,
 ): Promise<Response> {
   const path = parseRequestPath(request.path);
-  const limit = requireLimit(request.limit);
+  const limit = requirePageLimit(request.limit);
   const scope: ListScope = { path, recursive: request.recursive };
   const after = request.cursor === "" ? undefined : decodeListCursor(scope, request.cursor);
   const page = createPage(limit);
@@ -40,14 +38,6 @@ export async function listFiles(
     nextCursor: last === undefined ? "" : encodeListCursor(scope, last),
     source: toWireSource({ workspace: workspace.settings.name, requestedPath: path, canonicalPath }),
   };
-}
-
-function requireLimit(limit: number): number {
-  if (limit === 0) return defaultLimit;
-  if (limit <= maxLimit) return limit;
-  throw new Fault("INVALID_ARGUMENT", `a page has at most ${maxLimit} entries, not ${limit}`, {
-    details: { field: "limit", limit: maxLimit, actual: limit },
-  });
 }
 
 interface Page {

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { toByteCount } from "../../shared/content/byte-count.ts";
 import { knowChunks, type KnownChunks } from "../../shared/content/chunks.ts";
 import { createDigester, parseDigest, type Digest, type Digester } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
@@ -7,7 +8,7 @@ import type { OpenFile } from "../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../shared/rpc/chunk-memory.ts";
 import { diffFile, toWireCopy } from "../../shared/tree/delta.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
-import { parseRequestPath, toCount, toPins, toWireEntry, toWireSource } from "./wire.ts";
+import { parseRequestPath, toPins, toWireEntry, toWireSource } from "./wire.ts";
 
 type Response = MessageInitShape<typeof FilesReadResponseSchema>;
 
@@ -21,7 +22,10 @@ export async function* readFile(
   signal: AbortSignal,
 ): AsyncGenerator<Response, void> {
   const path = parseRequestPath(request.path);
-  const range = { offset: toCount(request.offset, "offset"), length: toCount(request.length, "length") };
+  const range = {
+    offset: toByteCount(request.offset, "offset"),
+    length: toByteCount(request.length, "length"),
+  };
   const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
   const resume = parseResume(request);
   const known = parseKnown(request);
@@ -62,7 +66,7 @@ function parseResume(request: FilesReadRequest): Held | undefined {
     });
   }
   return {
-    sizeBytes: toCount(request.resumeBytes, "resumeBytes"),
+    sizeBytes: toByteCount(request.resumeBytes, "resumeBytes"),
     digest: parseDigest(request.resumeDigest, "resumeDigest"),
   };
 }

@@ -83,15 +83,3 @@ export function toPins(...given: readonly (readonly [WorkspacePath, WirePin | un
 export function parseRequestPath(text: string, field = "path"): WorkspacePath {
   return parseWorkspacePath(text, { platform: toPathPlatform(process.platform), field });
 }
-
-/** A 64-bit count of a request as a number; one that no file can have is `INVALID_ARGUMENT`. */
-export function toCount(value: bigint, field: string): number {
-  if (value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
-  throw new Fault(
-    "INVALID_ARGUMENT",
-    `${field} is ${value}; at most ${Number.MAX_SAFE_INTEGER} is possible`,
-    {
-      details: { field },
-    },
-  );
-}

@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { toByteCount } from "../../shared/content/byte-count.ts";
 import { type Digest, digestOf, digestToBytes, isDigest, parseDigest } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
@@ -17,7 +18,7 @@ import { DeltaBase, fromWireCopy } from "../../shared/tree/delta.ts";
 import { requirePossible } from "../../shared/tree/tree-rules.ts";
 import type { GuardedRoot } from "../workspace/guarded-root.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
-import { parseRequestPath, toCount, toPins, toWireEntry, toWireSource } from "./wire.ts";
+import { parseRequestPath, toPins, toWireEntry, toWireSource } from "./wire.ts";
 
 type Response = MessageInitShape<typeof FilesWriteResponseSchema>;
 
@@ -112,7 +113,7 @@ function toStagePart(header: WriteHeader): StagePart | undefined {
   if (header.partKey === "") return undefined;
   const key = toPartKey(parseRequestPath(header.path), header.partKey);
   if (header.resumeBytes === 0n) return { key };
-  const sizeBytes = toCount(header.resumeBytes, "resumeBytes");
+  const sizeBytes = toByteCount(header.resumeBytes, "resumeBytes");
   return { key, resume: { sizeBytes, digest: parseDigest(header.resumeDigest, "resumeDigest") } };
 }
 

@@ -1,5 +1,4 @@
 import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
-import { listPage } from "../../shared/core-tools/core-tools.ts";
 import { FaultSchema } from "../../shared/gen/fairlead/v1/fault_pb.ts";
 import {
   EntryKind,
@@ -8,6 +7,7 @@ import {
   type EntrySchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { visibleText } from "../../shared/log/safe-text.ts";
+import { listPage } from "../../shared/names/list-page.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import { findNumber, findText, toResult, type RunTool, type ToolFiles } from "./tool-run.ts";
 

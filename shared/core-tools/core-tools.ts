@@ -1,4 +1,5 @@
 import type { JsonValue } from "../fault/fault.ts";
+import { listPage } from "../names/list-page.ts";
 
 /** What a tool does to the world, which is what policy goes by. */
 export type ToolEffect = "read" | "write" | "execute";
@@ -28,9 +29,6 @@ export const defaultReadLines = 2_000;
 
 /** Most lines that `read` gives. */
 export const maxReadLines = 100_000;
-
-/** Entries of a page of `list`: by default, and at most. */
-export const listPage = { entries: 1_000, maxEntries: 10_000 } as const;
 
 /** Most bytes of text that `write` takes: what fits in one message with room for the rest. */
 export const maxWriteBytes = 3_145_728;

@@ -70,7 +70,7 @@ function createMethod(method: DescMethod, transport: CallTransport): MethodFunct
   const answers = (request: MessageInitShape<DescMessage> | Requests, options: CallOptions = {}) => {
     const requests = streamsRequests
       ? encodeEach(method.input, request as Requests)
-      : new OneMessage(encodeMessage(method.input, request as MessageInitShape<DescMessage>));
+      : new OneMessage(encodeGiven(method.input, request as MessageInitShape<DescMessage>));
     return transport(toOutgoingCall(method, { path, requests, options }));
   };
   if (method.methodKind === "unary" || method.methodKind === "client_streaming") {
@@ -113,7 +113,24 @@ function toOutgoingCall(method: DescMethod, { path, requests, options }: CallPar
 }
 
 async function* encodeEach(schema: DescMessage, messages: Requests): AsyncGenerator<Encoded> {
-  for await (const message of messages) yield encodeMessage(schema, message);
+  for await (const message of messages) yield encodeGiven(schema, message);
+}
+
+const unencodable = /^cannot encode field (?:[\w.]+\.)?(\w+) to binary: (.*)$/s;
+
+/** A value that its field cannot hold (a fraction, a negative size) is the caller's: `INVALID_ARGUMENT` names the field. */
+function encodeGiven(schema: DescMessage, message: MessageInitShape<DescMessage>): Encoded {
+  try {
+    return encodeMessage(schema, message);
+  } catch (error) {
+    const [, name, why] = unencodable.exec(error instanceof Error ? error.message : "") ?? [];
+    if (name === undefined) throw error;
+    const field = name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+    throw new Fault("INVALID_ARGUMENT", `${field} cannot be sent: ${why}`, {
+      details: { field },
+      cause: error,
+    });
+  }
 }
 
 interface Answers {

@@ -65,6 +65,10 @@ export const files = [
     says: "`fairlead files get` of a folder brings every readable regular file, every empty folder and, as links, those whose target stays inside it, dotfiles included, and its `--json` result counts files, folders, links and bytes separately, equal to the node's disk; `put` of it with `--jobs 8` stores the same tree as with `--jobs 1`.",
   },
   {
+    id: "files.arguments-refused",
+    says: "A negative, fractional or infinite size, offset or length, a malformed digest or `--if-match` value, a page size of 0 or over 10,000 and an altered cursor give `INVALID_ARGUMENT` with `details.field`, with no call to the node and no approval.",
+  },
+  {
     id: "files.stat",
     says: "`fairlead files stat` returns path, kind, size, mode and modification time without reading content, and permission for that one path is enough: its parent and siblings stay closed.",
   },

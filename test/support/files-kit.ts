@@ -35,6 +35,8 @@ export interface FilesKitOptions extends TempExportsOptions {
   readonly onWarning?: (warning: string) => void;
   /** How long a person is waited for, in milliseconds; the gateway's default without it. */
   readonly approvalWaitMs?: number;
+  /** Told of each call to the node. */
+  readonly onNodeCall?: (method: string) => void;
 }
 
 /** The id of the kit's node. */
@@ -90,10 +92,9 @@ export async function openFilesKit(options: FilesKitOptions = {}): Promise<Files
   const nodeFiles = createDirectClient(Files, temp.files);
   const offer = { nodeId: node.id, workspace: "app", writable: true, containment: "kernel", leaseEpoch: 1n };
   registry.register({ ...offer, ignoresCase: options.ignoresCase ?? false }, () => nodeFiles);
-  const nodes = {
-    resolve: async () => ({ ...node }),
-    find: async () => ({ ...node }),
-  };
+  registry.register(offer, () => toldOf(nodeFiles, options.onNodeCall));
+  const known = async (): Promise<NodeRecord> => ({ ...node });
+  const nodes = { resolve: known, find: known };
   const face = await joinFiles({
     store,
     audit,
@@ -122,6 +123,16 @@ export async function openFilesKit(options: FilesKitOptions = {}): Promise<Files
     records: async () => (await record.all()).filter(({ action }) => action.startsWith("files.")),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+function toldOf<T extends object>(client: T, tell: FilesKitOptions["onNodeCall"]): T {
+  if (!tell) return client;
+  return new Proxy(client, {
+    get: (target, name): unknown => {
+      tell(String(name));
+      return Reflect.get(target, name);
+    },
+  });
 }
 
 async function waitForApproval(approvals: Approvals): Promise<Approval> {

@@ -27,7 +27,7 @@ function makeCandidate(name: string, effect: ToolEffect = "read"): Candidate {
     owner: name.includes("__") ? "node" : "core",
     description: { ...description, asks: false },
     nodeName: own,
-    node: { id: "1", alias: "devbox" },
+    node: { id: "1", platform: "linux", alias: "devbox" },
   };
 }
 
