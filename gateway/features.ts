@@ -10,11 +10,12 @@ import type { ServiceImplementation } from "../shared/rpc/service.ts";
 import { type Approvals, createApprovals } from "./approvals/approvals.ts";
 import { type Audit, openAudit } from "./audit/audit.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
-import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
-import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
+import type { ContentStore } from "./files/content-store.ts";
+import type { WorkspaceRegistry } from "./files/registry.ts";
 import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocation.ts";
 import { followIdentities } from "./follow-identities.ts";
-import { createFileGate, joinFiles, joinGrants } from "./join-files.ts";
+import { joinContent } from "./join-content.ts";
+import { createFileGate, joinFiles, joinGrants, joinRegistry } from "./join-files.ts";
 import { policyParts, startPolicy } from "./join-policy.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
@@ -91,6 +92,7 @@ interface Base {
   readonly registry: WorkspaceRegistry;
   readonly tools: ToolCatalogue;
   readonly skills: SkillCatalogue;
+  readonly content: ContentStore;
 }
 
 /** Opens and joins the features, lowest first; `scope` ends them in reverse order. */
@@ -167,7 +169,7 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
   const { clock, memory, approvals, fileGate } = parts;
   const { nodes } = pairing;
   const { links } = base.links;
-  const skills = createSessionSkills({ catalogue: base.skills, links, nodes, policy });
+  const skills = createSessionSkills({ catalogue: base.skills, content: base.content, links, nodes, policy });
   const tools = createTools({
     catalogue: base.tools,
     links,
@@ -225,6 +227,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
     clock,
     log: log.child({ room: "skills" }),
   });
+  const content = await joinContent(scope, { settings, skills, known, deps });
   const tools = createToolCatalogue();
   const links = scope.use(
     joinLinks({
@@ -240,17 +243,15 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
     }),
   );
   late.links = links;
-  const revocation = (late.revocation = joinRevocation({ pairing, links, deps }));
+  const revocation = (late.revocation = joinRevocation({ pairing, links, content, deps }));
   const drains = scope.use(await openDrains({ store, links, clock, onFault: drainFaults(log) }));
   scope.spawn("presences", (signal) => keepPresences({ store, links: links.links, clock, signal }));
-  const registry = createWorkspaceRegistry({ links: links.links, clock });
-  await recallWorkspaces({ store, registry });
-  links.addReader(registry.reader);
-  scope.spawn("kept workspaces", (signal) => keepWorkspaces({ store, registry, clock, signal }));
+  const registry = await joinRegistry(scope, { store, links, clock });
   // Revoked is for good, also for a gateway that has just started: nobody is to wait for such a node.
   for (const node of known)
     if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));
-  return { store, audit, pairing, policy, links, revocation, drains, aliases, registry, tools, skills };
+  const opened = { store, audit, pairing, policy, links };
+  return { ...opened, revocation, drains, aliases, registry, tools, skills, content };
 }
 
 /** Opens the record, and begins it with the start of this process. */
@@ -332,12 +333,13 @@ function joinLinks(join: LinkJoin): LinkHost {
 function joinRevocation({
   pairing,
   links,
+  content,
   deps,
-}: Pick<LinkJoin, "pairing" | "deps"> & { readonly links: LinkHost }): Revocation {
+}: Pick<LinkJoin, "pairing" | "deps"> & Pick<Base, "links" | "content">): Revocation {
   return createRevocation({
     nodes: pairing.nodes,
     links: links.links,
-    cleanUps: deps.cleanUps ?? [],
+    cleanUps: [({ id }) => content.forget(id), ...(deps.cleanUps ?? [])],
     clock: deps.clock,
     onFault: (error, about) => deps.log.warn(about, toLogged(error)),
   });

@@ -239,7 +239,9 @@ function createAdmin(parts: FaceParts): ServiceImplementation<typeof Admin> {
       startedMs: BigInt(startedMs),
       advertised: [...advertised()],
       limits: Object.fromEntries(
-        Object.entries(settings.limits).map(([name, value]) => [name, BigInt(value)]),
+        Object.entries({ ...settings.limits, contentStoreBytes: settings.contentStore.maxBytes }).map(
+          ([name, value]) => [name, BigInt(value)],
+        ),
       ),
       ...(await features.counts()),
     }),

@@ -2,6 +2,7 @@ import { digestOf } from "../shared/content/digest.ts";
 import { Fault } from "../shared/fault/fault.ts";
 import type { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
+import type { Scope } from "../shared/lifetime/scope.ts";
 import type { ServiceImplementation } from "../shared/rpc/service.ts";
 import type { Approvals } from "./approvals/approvals.ts";
 import { type Grant, type Grants, openGrants } from "./approvals/grants.ts";
@@ -11,9 +12,11 @@ import { admit, judgeBefore } from "./files/admission.ts";
 import { createFilesFace } from "./files/face.ts";
 import type { FileActor, FileGrant, FilePeople, FileQuestion, FileVerdict } from "./files/file-question.ts";
 import { openFileRecorder } from "./files/file-record.ts";
-import type { WorkspaceRegistry } from "./files/registry.ts";
+import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
+import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
 import { findPlace, openTarget } from "./files/target.ts";
+import type { LinkHost } from "./link/links-options.ts";
 import type { NodeRecord, Nodes } from "./pairing/nodes.ts";
 import type { LivePolicy } from "./policy/live-policy.ts";
 import type { Store } from "./store/store.ts";
@@ -32,6 +35,18 @@ export interface FilesJoin {
   readonly clock: Clock;
   /** Calls its listener after each change of policy or grants, until it is disposed. */
   readonly onPolicyChange: (listener: () => void) => Disposable;
+}
+
+/** The workspaces that nodes offer, with those that were known before this process began; kept until the scope ends. */
+export async function joinRegistry(
+  scope: Scope,
+  { store, links, clock }: Pick<FilesJoin, "store" | "clock"> & { readonly links: LinkHost },
+): Promise<WorkspaceRegistry> {
+  const registry = createWorkspaceRegistry({ links: links.links, clock });
+  await recallWorkspaces({ store, registry });
+  links.addReader(registry.reader);
+  scope.spawn("kept workspaces", (signal) => keepWorkspaces({ store, registry, clock, signal }));
+  return registry;
 }
 
 /** The local socket takes its owner only, who acts as the operator. */

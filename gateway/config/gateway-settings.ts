@@ -62,7 +62,16 @@ export interface GatewaySettings {
   /** Whether the policy file was named, so that it must exist. */
   readonly policyFileNamed: boolean;
   readonly agents: Readonly<Record<string, AgentSettings>>;
+  readonly contentStore: ContentStoreSettings;
   readonly limits: GatewayLimits;
+}
+
+/** Where content that nodes have supplied is kept. */
+export interface ContentStoreSettings {
+  /** The folder, absolute; `content` in the gateway's folder by default. */
+  readonly dir: string;
+  /** Bytes that are kept; beyond that goes what was used least recently. */
+  readonly maxBytes: number;
 }
 
 /** What was said on the command line; wins over the file. */
@@ -76,10 +85,12 @@ export interface GatewayOptions {
 export const gatewayDefaults: {
   readonly listen: string;
   readonly http: string;
+  readonly contentStore: Pick<ContentStoreSettings, "maxBytes">;
   readonly limits: GatewayLimits;
 } = {
   listen: "127.0.0.1:7443",
   http: "127.0.0.1:7480",
+  contentStore: { maxBytes: 1_073_741_824 },
   limits: {
     heartbeatMs: 10_000,
     deadAfterMs: 25_000,
@@ -119,6 +130,9 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
       }),
     )
     .optional(),
+  contentStore: z
+    .strictObject({ dir: z.string().min(1).optional(), maxBytes: whole(0, 1_099_511_627_776) })
+    .optional(),
   limits: z
     .strictObject({
       heartbeatMs: whole(100, 600_000),
@@ -146,6 +160,9 @@ export interface GatewayConfig {
   readonly advertise?: readonly string[] | undefined;
   readonly policyFile?: string | undefined;
   readonly agents?: Readonly<Record<string, AgentSettings>> | undefined;
+  readonly contentStore?:
+    | { readonly dir?: string | undefined; readonly maxBytes?: number | undefined }
+    | undefined;
   readonly limits?: { readonly [K in keyof GatewayLimits]?: number | undefined } | undefined;
 }
 
@@ -184,6 +201,10 @@ export function resolveGatewaySettings(
     policyFile: value.policyFile === undefined ? path.join(dir, "policy.yaml") : policyFile,
     policyFileNamed: value.policyFile !== undefined,
     agents: value.agents ?? {},
+    contentStore: {
+      dir: path.resolve(path.dirname(config.file), value.contentStore?.dir ?? path.join(dir, "content")),
+      maxBytes: value.contentStore?.maxBytes ?? gatewayDefaults.contentStore.maxBytes,
+    },
     limits,
   };
 }

@@ -3,13 +3,21 @@ import type { Nodes } from "../pairing/nodes.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { SkillList } from "../skills/catalogue-skill.ts";
 import type { SkillCatalogue } from "../skills/catalogue.ts";
-import { listSkillFiles, readSkillFile, type SkillFile, type SkillFilePart } from "../skills/resources.ts";
+import {
+  type KeptSkillFiles,
+  listSkillFiles,
+  readSkillFile,
+  type SkillFile,
+  type SkillFilePart,
+} from "../skills/resources.ts";
 import type { Caller } from "../tools/caller.ts";
 
 /** What the skills of sessions stand on. */
 export interface SessionSkillsOptions {
   readonly catalogue: SkillCatalogue;
   readonly links: Links;
+  /** Where what was read is kept; without it every read asks the node. */
+  readonly content?: KeptSkillFiles;
   readonly nodes: Pick<Nodes, "list">;
   readonly policy: Pick<Policy, "decideFile">;
 }
@@ -56,7 +64,15 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
     files: async (caller, { name, signal }) =>
       await listSkillFiles({ links: options.links, list: await list(caller), name, signal }),
     read: async function* read(caller, { name, path, signal }) {
-      yield* readSkillFile({ links: options.links, list: await list(caller), name, path, signal });
+      yield* readSkillFile({
+        links: options.links,
+        list: await list(caller),
+        name,
+        path,
+        signal,
+        ...(options.content ? { content: options.content } : {}),
+        keepsOffline: caller.session !== undefined,
+      });
     },
     changes: (watch) => options.catalogue.changes(watch),
   };

@@ -1,12 +1,17 @@
 import { findNearest } from "../../shared/config/nearest.ts";
-import { Fault } from "../../shared/fault/fault.ts";
+import { digestOf, isDigest } from "../../shared/content/digest.ts";
+import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 import { parseWorkspacePath } from "../../shared/names/workspace-path.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import { instructionFileName } from "../../shared/skill-file/limits.ts";
+import { type ContentStore, maxContentBytes, type OpenContent } from "../files/content-store.ts";
 import type { Links } from "../link/links.ts";
 import type { CatalogueSkill, SkillList } from "./catalogue-skill.ts";
+
+/** One part holds at most so many bytes. */
+const chunkBytes = 256 * 1024;
 
 /** A part of a skill's file: first the header, then chunks, last the trailer. */
 export type SkillFilePart =
@@ -23,18 +28,95 @@ export interface ReadSkillOptions {
   readonly name: string;
   /** A companion file, relative to the skill's folder; the instruction file by default. */
   readonly path?: string;
+  /** Where instruction files are kept that were read before. */
+  readonly content?: KeptSkillFiles;
+  /** What was read before is given also while its node is offline: a session keeps what it was shown. */
+  readonly keepsOffline?: boolean;
   readonly signal?: AbortSignal;
 }
 
 /**
- * The bytes of a skill's file from its node. The instruction file must still be the one that the list names, else
- * `CONFLICT`. Fails with `NOT_FOUND` for a name that the list does not show, `NODE_OFFLINE`, and what the node says.
+ * The bytes of a skill's file, from where they are kept or from its node. The instruction file is the one that the list
+ * names: one that was kept, or the node still has it, else `CONFLICT`. Fails with `NOT_FOUND` for a name that the list
+ * does not show, `NODE_OFFLINE`, `INTEGRITY_FAILURE` for kept bytes that were altered while the node is offline, and
+ * what the node says.
  */
 export async function* readSkillFile(options: ReadSkillOptions): AsyncIterable<SkillFilePart> {
   const skill = findSkill(options.list, options.name);
   const path = options.path === undefined || options.path === "" ? "" : parseCompanion(options.path);
-  requireReadable(skill);
   const isInstructions = path === "" || path === instructionFileName;
+  if (isInstructions && options.content && isKeepable(skill, options)) {
+    using kept = await findKept(options.content, skill);
+    if (kept) {
+      yield* partsOf(kept.bytes, skill.digest);
+      return;
+    }
+  }
+  requireReadable(skill);
+  const parts = readFromNode(options, { skill, path, isInstructions });
+  yield* isInstructions && options.content ? keeping(parts, options.content, skill) : parts;
+}
+
+/** Where the content of skills' files is kept. */
+export type KeptSkillFiles = Pick<ContentStore, "open" | "keep">;
+
+/** An eligible skill, or one with a name whose node is away, where that is as good. */
+function isKeepable(skill: CatalogueSkill, { keepsOffline }: ReadSkillOptions): boolean {
+  if (skill.state === "eligible") return true;
+  return keepsOffline === true && skill.state === "offline" && skill.location !== "";
+}
+
+async function findKept(content: KeptSkillFiles, skill: CatalogueSkill): Promise<OpenContent | undefined> {
+  const { nodeId, digest, state } = skill;
+  if (!isDigest(digest)) return undefined;
+  try {
+    return await content.open({ nodeId, digest });
+  } catch (error) {
+    // What was altered comes from the node again, as long as there is one.
+    if (state !== "offline" && isFault(error, "INTEGRITY_FAILURE")) return undefined;
+    throw error;
+  }
+}
+
+function* partsOf(bytes: Buffer, digest: string): Generator<SkillFilePart> {
+  yield { kind: "header", sizeBytes: bytes.byteLength };
+  for (let at = 0; at < bytes.byteLength; at += chunkBytes)
+    yield { kind: "chunk", bytes: bytes.subarray(at, at + chunkBytes) };
+  yield { kind: "trailer", sizeBytes: bytes.byteLength, digest };
+}
+
+/** Passes the parts on, and keeps what they are once all of it was seen. */
+async function* keeping(
+  parts: AsyncIterable<SkillFilePart>,
+  content: KeptSkillFiles,
+  { nodeId, digest }: CatalogueSkill,
+): AsyncGenerator<SkillFilePart, void> {
+  const pieces: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const part of parts) {
+    if (part.kind === "chunk") {
+      sizeBytes += part.bytes.byteLength;
+      // Whoever takes the part may give its memory back.
+      if (sizeBytes <= maxContentBytes) pieces.push(Buffer.from(part.bytes));
+    }
+    if (part.kind === "trailer" && sizeBytes <= maxContentBytes && isDigest(digest)) {
+      const bytes = Buffer.concat(pieces);
+      if (digestOf(bytes) === digest) await content.keep({ nodeId, digest }, bytes);
+    }
+    yield part;
+  }
+}
+
+interface NodeRead {
+  readonly skill: CatalogueSkill;
+  readonly path: string;
+  readonly isInstructions: boolean;
+}
+
+async function* readFromNode(
+  options: ReadSkillOptions,
+  { skill, path, isInstructions }: NodeRead,
+): AsyncGenerator<SkillFilePart, void> {
   const parts = options.links
     .get(skill.nodeId)
     .client(Skills)

@@ -356,4 +356,16 @@ export const files = [
     id: "files.attack-command",
     says: "`fairlead node doctor --attack` runs the containment suite in a folder of its own inside a real workspace, prints `containment` and the tries and escapes of each case, exits 1 when there is one, leaves the workspace byte-equal and ends within its time limit.",
   },
+  {
+    id: "files.store-keeps-used",
+    says: "A content store over its configured size drops the least recently used content until it is under it, and never content that a running transfer, a snapshot or an index refers to.",
+  },
+  {
+    id: "files.store-damaged",
+    says: "Content whose stored bytes were altered is never served: it is fetched again from the node, and while the node is offline the read of a skill file that a kept snapshot holds fails with `INTEGRITY_FAILURE`.",
+  },
+  {
+    id: "files.digest-is-no-permission",
+    says: "Knowing a digest gives no content: a session that may not read any path with that content gets it neither by reading from nor by writing to the content store.",
+  },
 ] as const;

@@ -6,7 +6,7 @@ import { digestOf } from "../../shared/content/digest.ts";
 import { type PublishedSkillSchema, Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { silentLog } from "../../shared/log/log.ts";
 import { parseAlias } from "../../shared/names/alias.ts";
-import { serve } from "../../shared/rpc/service.ts";
+import { serve, type ServiceImplementation } from "../../shared/rpc/service.ts";
 import { createDirectLinks, type DirectLinks } from "./direct-link.ts";
 
 /** A skill as a node would publish it. */
@@ -52,6 +52,8 @@ export interface TestCatalogue {
   readonly publish: (
     node: { readonly id: string; readonly alias?: string },
     skills: readonly Published[],
+    /** How it serves their files. */
+    readFile?: ServiceImplementation<typeof Skills>["readFile"],
   ) => Promise<LiveLink>;
   /** The node goes away. */
   readonly withdraw: (id: string, reason?: "node_offline" | "revoked") => void;
@@ -69,9 +71,10 @@ export function createTestCatalogue(assignments: NameAssignments = createAssignm
   return {
     catalogue,
     links,
-    publish: async (node, skills) => {
+    publish: async (node, skills, readFile) => {
       aliases.set(node.id, node.alias ?? node.id);
       const service = serve(Skills, {
+        ...(readFile ? { readFile } : {}),
         listPublished: async function* () {
           yield { digest: digestOf(JSON.stringify(skills.map(({ folder }) => folder ?? ""))) };
           yield { skills: [...skills] };
