@@ -3,6 +3,7 @@ import { createServer } from "node:net";
 import { expect, test } from "vitest";
 import { createJoinSecret, formatJoinCode } from "../../shared/identity/join-code.ts";
 import { parsePin } from "../../shared/identity/pin.ts";
+import { sourceProgramFile } from "../support/program-file.ts";
 import { proves } from "../support/proves.ts";
 import { runCli } from "../support/run-cli.ts";
 import { makeTempFolder } from "../support/temp-folder.ts";
@@ -85,14 +86,14 @@ test("neither side loads the other", patience, async () => {
     `import { registerHooks } from "node:module";
      registerHooks({ load: (url, context, next) => (process.stderr.write("loaded " + url + "\\n"), next(url, context)) });`,
   );
-  const nodeArgs = ["--import", loader];
-  const node = await runCli(["node", "status"], { home: home.path, nodeArgs });
+  const options = { home: home.path, nodeArgs: ["--import", loader], entry: sourceProgramFile };
+  const node = await runCli(["node", "status"], options);
   expect(node.stderr).toContain("/node-agent/cli/");
   expect(node.stderr).not.toContain("/gateway/");
-  const gateway = await runCli(["nodes", "ls"], { home: home.path, nodeArgs });
+  const gateway = await runCli(["nodes", "ls"], options);
   expect(gateway.stderr).toContain("/gateway/cli/");
   expect(gateway.stderr).not.toContain("/node-agent/");
-  const help = await runCli(["--help"], { home: home.path, nodeArgs });
+  const help = await runCli(["--help"], options);
   expect(help.stderr.match(/^loaded file:.*\/(gateway|node-agent)\//gm)).toHaveLength(2);
 });
 

@@ -152,5 +152,5 @@ async function soak(): Promise<boolean> {
   return conclude({ before, after: await measure(troubled), tally, made });
 }
 
-buildPrograms();
+await buildPrograms();
 process.exitCode = (await soak()) ? 0 : 1;

@@ -25,6 +25,8 @@ export interface SpawnOptions {
   readonly uid?: number;
   /** Put before the entry: options of Node. */
   readonly nodeArgs?: readonly string[];
+  /** The file that is started; the built program by default. */
+  readonly entry?: string;
 }
 
 /** How a program ended. */
@@ -69,7 +71,8 @@ export function spawnProgram(args: readonly string[], options: SpawnOptions): Pr
 }
 
 function toArgv(args: readonly string[], options: SpawnOptions): string[] {
-  const program = options.uid === undefined ? [programFile] : [runAsFile, String(options.uid), programFile];
+  const { entry = programFile, uid } = options;
+  const program = uid === undefined ? [entry] : [runAsFile, String(uid), entry];
   return [...(options.nodeArgs ?? []), ...program, ...args];
 }
 
