@@ -89,10 +89,9 @@ export async function openFilesKit(options: FilesKitOptions = {}): Promise<Files
   const approvals = createApprovals({ store, clock, ...waits });
   const { grants, onPolicyChange } = await joinGrants({ store, audit, policy, clock });
   const registry = createWorkspaceRegistry({ links: noLinks, clock });
-  const nodeFiles = createDirectClient(Files, temp.files);
+  const nodeFiles = toldOf(createDirectClient(Files, temp.files), options.onNodeCall);
   const offer = { nodeId: node.id, workspace: "app", writable: true, containment: "kernel", leaseEpoch: 1n };
   registry.register({ ...offer, ignoresCase: options.ignoresCase ?? false }, () => nodeFiles);
-  registry.register(offer, () => toldOf(nodeFiles, options.onNodeCall));
   const known = async (): Promise<NodeRecord> => ({ ...node });
   const nodes = { resolve: known, find: known };
   const face = await joinFiles({
