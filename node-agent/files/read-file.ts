@@ -4,6 +4,7 @@ import { knowChunks, type KnownChunks } from "../../shared/content/chunks.ts";
 import { createDigester, parseDigest, type Digest, type Digester } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import type { FilesReadRequest, FilesReadResponseSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { changedWhileRead } from "../../shared/root/refusals.ts";
 import type { OpenFile } from "../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../shared/rpc/chunk-memory.ts";
 import { diffFile, toWireCopy } from "../../shared/tree/delta.ts";
@@ -47,7 +48,7 @@ export async function* readFile(
     workspace.root.recheck("read", canonicalPath);
     yield part;
   }
-  if (file.hasChanged()) throw changedMeanwhile(path);
+  if (file.hasChanged()) throw changedWhileRead(path);
   const trailer = { sizeBytes: BigInt(digester.sizeBytes), digest: digester.digest() };
   yield { part: { case: "trailer", value: trailer } };
 }
@@ -166,12 +167,5 @@ async function requireDigest(file: OpenFile, expected: Digest, signal: AbortSign
   throw new Fault("CONFLICT", `${file.entry.path} was changed meanwhile`, {
     details: { path: file.entry.path, expected, actual },
     hint: "read the file again",
-  });
-}
-
-function changedMeanwhile(path: string): Fault {
-  return new Fault("INTEGRITY_FAILURE", `${path} was changed while it was read`, {
-    details: { path },
-    hint: "repeat the command",
   });
 }

@@ -97,6 +97,14 @@ export function pathChanged(path: string): Fault {
   });
 }
 
+/** What a file held was changed while it was read: what came is no content that it ever had. */
+export function changedWhileRead(path: string): Fault {
+  return new Fault("INTEGRITY_FAILURE", `${shown(path)} was changed while it was read`, {
+    details: { path },
+    hint: "repeat the command",
+  });
+}
+
 /** An operation that the root itself does not take. */
 export function rootRefused(what: string): Fault {
   return new Fault("INVALID_ARGUMENT", `the workspace's root cannot be ${what}`, {

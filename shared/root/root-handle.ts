@@ -270,6 +270,8 @@ export interface BatchWriter extends AsyncDisposable {
 export interface MoveOptions {
   readonly checkFrom?: CanonicalCheck;
   readonly checkTo?: CanonicalCheck;
+  /** Heeded between file systems only: elsewhere a move takes no time. */
+  readonly signal?: AbortSignal;
 }
 
 /** What `makeFolder` takes. */
@@ -309,6 +311,8 @@ export interface WalkOptions extends OperationOptions {
   readonly asListed?: boolean;
   /** Read the content of files up to this size in the same turn; 0 (none) by default, at most 512 KiB. */
   readonly contentUpToBytes?: number;
+  /** What is gone since its folder was read is a problem, `NOT_FOUND`; by default it is as if it had not been there. */
+  readonly tellsGone?: boolean;
   readonly signal?: AbortSignal;
 }
 

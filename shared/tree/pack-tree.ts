@@ -1,6 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { createDigester, digestOf } from "../content/digest.ts";
-import { Fault, isFault } from "../fault/fault.ts";
+import { type Fault, isFault } from "../fault/fault.ts";
 import {
   EntryKind as WireKind,
   EntryProblemSchema,
@@ -12,7 +12,7 @@ import {
   type TreeEntry,
 } from "../gen/fairlead/v1/files_pb.ts";
 import { relativePath, type WorkspacePath } from "../names/workspace-path.ts";
-import { fileTooLarge, notAFile } from "../root/refusals.ts";
+import { changedWhileRead, fileTooLarge, notAFile } from "../root/refusals.ts";
 import type {
   Entry,
   HideRule,
@@ -70,6 +70,7 @@ function walkAll(options: PackTreeOptions): AsyncIterable<readonly WalkItem[]> {
   const { root, path, signal, maxEntries, maxDepth, hide, check } = options;
   return root.walk(path, {
     contentUpToBytes: maxInlineBytes,
+    tellsGone: true,
     ...(hide ? { hide } : {}),
     ...(check ? { check } : {}),
     ...(maxEntries === undefined ? {} : { maxEntries }),
@@ -198,7 +199,7 @@ class Packer {
         yield { entries: [], content: chunk };
         if (count < chunkBytes) break;
       }
-      if (opened.hasChanged()) throw changedMeanwhile(found.path);
+      if (opened.hasChanged()) throw changedWhileRead(found.path);
     } catch (error) {
       if (!isFault(error) || signal?.aborted === true) throw error;
       this.#fail(found.path, error);
@@ -251,10 +252,3 @@ const wireKinds = {
   link: WireKind.LINK,
   other: WireKind.OTHER,
 } as const;
-
-function changedMeanwhile(path: string): Fault {
-  return new Fault("INTEGRITY_FAILURE", `${path} was changed while it was read`, {
-    hint: "repeat the command",
-    details: { path },
-  });
-}

@@ -1,7 +1,7 @@
 import { type BigIntStats, closeSync, fstatSync, read, readSync } from "node:fs";
 import { promisify } from "node:util";
 import type { WorkspacePath } from "../../names/workspace-path.ts";
-import { fileTooLarge, rootFault } from "../refusals.ts";
+import { changedWhileRead, fileTooLarge, rootFault } from "../refusals.ts";
 import type { Entry, OpenFile, OpenFileOptions, SmallFile } from "../root-handle.ts";
 import {
   announce,
@@ -18,6 +18,8 @@ import { openForReading } from "./descriptor.ts";
 import { findPlace } from "./place.ts";
 
 const readAsync = promisify(read);
+/** A file that is written to again and again is read so often. */
+const maxReads = 8;
 
 /** A file that was opened, with the state it had then. */
 export interface OpenedFile {
@@ -63,6 +65,19 @@ export function readSmall(
   path: WorkspacePath,
   options: OpenFileOptions & { readonly maxBytes: number },
 ): SmallFile {
+  for (let tries = 0; tries < maxReads; tries += 1) {
+    const read = readOnce(context, path, options);
+    if (read) return read;
+  }
+  throw changedWhileRead(path);
+}
+
+/** Undefined when it was written to meanwhile: what was read may be a mixture. */
+function readOnce(
+  context: RootContext,
+  path: WorkspacePath,
+  options: OpenFileOptions & { readonly maxBytes: number },
+): SmallFile | undefined {
   const { fd, stats, canonicalPath } = openBeneath(context, path, options);
   try {
     // One byte more than the file had shows whether it grew.
@@ -72,6 +87,7 @@ export function readSmall(
     const content =
       sizeBytes < buffer.length ? buffer.subarray(0, sizeBytes) : readRest(fd, buffer, options.maxBytes);
     requireSize(path, content.length, options.maxBytes);
+    if (!isSameContent(stats, fstatSync(fd, { bigint: true }))) return undefined;
     return { entry: { ...toEntry(path, stats, { canonicalPath }), sizeBytes: content.length }, content };
   } catch (error) {
     throw rootFault(error, path);

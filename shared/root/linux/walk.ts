@@ -5,6 +5,7 @@ import { compareByUtf8, sortByUtf8 } from "../../names/byte-order.ts";
 import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import {
   hardlinkRefused,
+  notFound,
   pathChanged,
   rootFault,
   tooManyEntries,
@@ -207,10 +208,16 @@ class TreeWalk implements Disposable {
       const wanted = this.#inlineUpTo > 0 && named.kind === "file";
       const item = wanted ? this.#readFile(level, name, path) : this.#look(level, name, path);
       if (item) this.#items.push(item);
+      else this.#lose(path);
     } catch (error) {
-      // Gone since the folder was read: it is not there.
-      if (errnoOf(error) !== "ENOENT") this.#fail(path, error);
+      if (errnoOf(error) === "ENOENT") this.#lose(path);
+      else this.#fail(path, error);
     }
+  }
+
+  /** Gone since the folder was read. */
+  #lose(path: WorkspacePath): void {
+    if (this.#options.tellsGone === true) this.#fail(path, notFound(path));
   }
 
   #requireRoom(): void {
