@@ -175,11 +175,11 @@ function changeMethods(
       return { removed: BigInt(removed), source };
     },
     move: async (request, context) => {
-      const { workspace } = await enter(exports, request, context.signal);
+      const { workspace, signal } = await enter(exports, request, context.signal);
       const from = parseRequestPath(request.from, "from");
       const to = parseRequestPath(request.to, "to");
       const root = workspace.root.pinned(toPins([from, request.fromPin], [to, request.toPin]));
-      const { canonicalPath } = await root.move(from, to);
+      const { canonicalPath } = await root.move(from, to, { signal });
       return { source: toWireSource({ workspace: request.workspace, requestedPath: to, canonicalPath }) };
     },
     makeFolder: async (request, context) => {

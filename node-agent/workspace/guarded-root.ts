@@ -177,8 +177,8 @@ class PolicedRoot implements GuardedRoot {
   async move(from: WorkspacePath, to: WorkspacePath, options: MoveOptions = {}): Promise<Entry> {
     const checkFrom = this.#check("move", from, options.checkFrom);
     const checkTo = this.#check("move", to, options.checkTo);
-    await this.#requireBelow("move", from, undefined);
-    return this.#root.move(from, to, { checkFrom, checkTo });
+    await this.#requireBelow("move", from, options.signal);
+    return this.#root.move(from, to, { ...options, checkFrom, checkTo });
   }
 
   async makeFolder(path: WorkspacePath, options: MakeFolderOptions = {}): Promise<Entry> {

@@ -368,4 +368,12 @@ export const files = [
     id: "files.digest-is-no-permission",
     says: "Knowing a digest gives no content: a session that may not read any path with that content gets it neither by reading from nor by writing to the content store.",
   },
+  {
+    id: "files.rename-retried",
+    says: "A final rename that fails with `EPERM` or `EBUSY` three times and then works succeeds; one that keeps failing is reported for that file as `IO_ERROR` with the errno, old content intact, and the rest of the tree goes on.",
+  },
+  {
+    id: "files.move-across-devices",
+    says: "A move between file systems removes the source only if it is still the file that was copied; if it was swapped meanwhile the swapped entry stays, and the move fails with `PATH_CHANGED` that names both paths.",
+  },
 ] as const;

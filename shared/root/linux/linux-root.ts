@@ -35,6 +35,7 @@ import { type Descriptor, openTop } from "./descriptor.ts";
 import { setFolderTimes } from "./folder-times.ts";
 import { list, openFolder, stat } from "./list.ts";
 import { look } from "./look.ts";
+import { moveAcross } from "./move-across.ts";
 import { makeFolder, makeLink, move } from "./move.ts";
 import { openFile, readSmall } from "./open-file.ts";
 import { dropPart, findPart, KeptParts } from "./parts.ts";
@@ -180,7 +181,8 @@ class LinuxRoot implements RootHandle {
   }
 
   async move(from: WorkspacePath, to: WorkspacePath, options: MoveOptions = {}): Promise<Entry> {
-    return move(this.#use(), { ...options, from, to });
+    const movement = { ...options, from, to };
+    return move(this.#use(), movement) ?? (await moveAcross(this.#use(), movement));
   }
 
   async makeFolder(path: WorkspacePath, options: MakeFolderOptions = {}): Promise<Entry> {

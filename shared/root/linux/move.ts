@@ -41,8 +41,11 @@ export interface Movement extends MoveOptions {
   readonly to: WorkspacePath;
 }
 
-/** `RootHandle.move`: one turn from the first look to the rename. */
-export function move(context: RootContext, { from, to, checkFrom, checkTo }: Movement): Entry {
+/**
+ * `RootHandle.move`: one turn from the first look to the rename. Undefined, with nothing done, where the two lie on
+ * different file systems.
+ */
+export function move(context: RootContext, { from, to, checkFrom, checkTo }: Movement): Entry | undefined {
   if (from === "" || to === "") throw rootRefused("moved or replaced");
   requireUsableName(to);
   using source = findPlace(context.start, from, "keep");
@@ -59,6 +62,7 @@ export function move(context: RootContext, { from, to, checkFrom, checkTo }: Mov
   try {
     renameToNew(named(source, from), named(target, to), found);
   } catch (error) {
+    if (errnoOf(error) === "EXDEV") return undefined;
     throw rootFault(error, errnoOf(error) === "ENOENT" ? from : to);
   }
   const stats = statEntry(target.folder, nameOf(target));
