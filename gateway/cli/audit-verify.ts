@@ -4,7 +4,8 @@ import { type Fault, isFault } from "../../shared/fault/fault.ts";
 import { Audit } from "../../shared/gen/fairlead/v1/audit_pb.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
-import { openGateway } from "./open-gateway.ts";
+import { chooseGateway } from "./choose-gateway.ts";
+import { openChosenGateway } from "./open-gateway.ts";
 
 /** `audit verify`: asks the gateway, or reads its files when it does not run. */
 export const auditVerify: CommandModule = {
@@ -27,12 +28,14 @@ interface Proof {
 }
 
 async function prove(runtime: Runtime): Promise<Proof> {
+  const chosen = await chooseGateway(runtime);
   try {
-    await using gateway = await openGateway(runtime);
+    await using gateway = await openChosenGateway(chosen, runtime);
     const { first, last, records, files } = await gateway.client(Audit).verify({}, gateway.call());
     return { first: Number(first), last: Number(last), records: Number(records), files };
   } catch (error) {
-    if (!isFault(error, "GATEWAY_UNREACHABLE")) throw error;
+    // Of a gateway elsewhere the files are elsewhere too.
+    if (!isFault(error, "GATEWAY_UNREACHABLE") || chosen.chosenBy !== "local_socket") throw error;
     return await proveOnFiles(runtime, error);
   }
 }

@@ -11,6 +11,7 @@ import type { CallOptions, Client } from "../../shared/rpc/service.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
 import { noWaitHeader, workTimeHeader } from "../files/asking-headers.ts";
 import { chooseGateway, type LocalGateway, type RemoteGateway } from "./choose-gateway.ts";
+import { findAdminSocket } from "./find-admin-socket.ts";
 
 /** A gateway that a command talks to. Disposing closes the connection. */
 export interface OpenGateway extends AsyncDisposable {
@@ -38,6 +39,12 @@ const connectTimeoutMs = 4_000;
  */
 export async function openGateway(runtime: GatewayRuntime): Promise<OpenGateway> {
   return await openChosenGateway(await chooseGateway(runtime), runtime);
+}
+
+/** Connects to the gateway of this home, whatever else is named. `GATEWAY_UNREACHABLE` when it does not answer. */
+export async function openLocalGateway(runtime: GatewayRuntime): Promise<OpenGateway> {
+  const socket = await findAdminSocket(runtime.home.gatewayDir);
+  return await openChosenGateway({ chosenBy: "local_socket", socket }, runtime);
 }
 
 /** Connects to a gateway that was chosen. */

@@ -11,7 +11,7 @@ import {
 } from "../config/gateway-settings.ts";
 import type { Gateway } from "../gateway.ts";
 import { finishRestore } from "../store/finish-restore.ts";
-import { openGateway } from "./open-gateway.ts";
+import { openLocalGateway } from "./open-gateway.ts";
 import { chooseUpFolder } from "./up-folder.ts";
 import { startLocalNode } from "./up-node.ts";
 import { openUpSession, type UpSession } from "./up-session.ts";
@@ -43,7 +43,7 @@ async function up(input: CommandInput, runtime: Runtime): Promise<number> {
     throw withOwnHint(error);
   });
   await writeUpState(runtime.home, { linkAddress: gateway.addresses.link });
-  await using connection = await openGateway(runtime);
+  await using connection = await openLocalGateway(runtime);
   await using node = await startLocalNode(runtime, { gateway: connection, folder });
   const session = await openUpSession(runtime, connection);
   await announce(runtime, { gateway, folder, session });

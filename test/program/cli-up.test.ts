@@ -21,7 +21,9 @@ interface UpReady {
 }
 
 function startUp(home: string, ...args: readonly string[]): Program {
-  return spawnProgram(["up", ...args, "--port", "0", "--no-open", "--json"], { home });
+  // Another gateway that is named for commands is not the one that it starts.
+  const env = { FAIRLEAD_GATEWAY: "https://gateway.example" };
+  return spawnProgram(["up", ...args, "--port", "0", "--no-open", "--json"], { home, env });
 }
 
 async function readyOf(program: Program): Promise<UpReady> {
