@@ -188,10 +188,13 @@ class Packer {
     yield { entries: [create(TreeEntrySchema, { entry, streamed: true })], content: empty };
     const digester = createDigester();
     try {
-      for (let position = 0; ;) {
+      // What is behind its announced end came meanwhile: that is seen as a change, and never sent.
+      const { sizeBytes } = opened.entry;
+      for (let position = 0; position < sizeBytes;) {
         signal?.throwIfAborted();
         const buffer = this.#chunks.take();
-        const count = await opened.read(buffer, position);
+        const room = buffer.subarray(0, Math.min(chunkBytes, sizeBytes - position));
+        const count = await opened.read(room, position);
         if (count === 0) break;
         position += count;
         const chunk = this.#chunks.lend(buffer, count);
@@ -199,7 +202,11 @@ class Packer {
         yield { entries: [], content: chunk };
         if (count < chunkBytes) break;
       }
-      if (opened.hasChanged()) throw changedWhileRead(found.path);
+      if (opened.hasChanged()) {
+        // One that grew beyond the limit is too large before it is anything else.
+        if (maxFileBytes !== undefined) await opened.read(Buffer.alloc(1), maxFileBytes);
+        throw changedWhileRead(found.path);
+      }
     } catch (error) {
       if (!isFault(error) || signal?.aborted === true) throw error;
       this.#fail(found.path, error);

@@ -376,4 +376,12 @@ export const files = [
     id: "files.move-across-devices",
     says: "A move between file systems removes the source only if it is still the file that was copied; if it was swapped meanwhile the swapped entry stays, and the move fails with `PATH_CHANGED` that names both paths.",
   },
+  {
+    id: "files.changed-while-read",
+    says: "The digest reported for a file is that of the bytes delivered, and a file that changes between hashing and sending or while it is sent is sent whole in its new state or fails with `INTEGRITY_FAILURE`, never reported as complete with mixed content.",
+  },
+  {
+    id: "files.tree-changes-meanwhile",
+    says: "While 5,000 files are renamed and rewritten during a transfer of their folder, each file of the first listing arrives whole in one of its states or is listed in `failed`, and exit 0 is given only when `failed` is empty.",
+  },
 ] as const;

@@ -133,7 +133,8 @@ async function receive(
     const expected = { sizeBytes: Number(trailer.sizeBytes), digest: parseDigest(trailer.digest) };
     return await stage.commit({ precondition, expected, signal });
   } catch (error) {
-    if (isInterrupted()) stage.keep(false);
+    // What was ended on purpose, or was changed meanwhile, nobody goes on with.
+    if (isInterrupted() || isFault(error, "INTEGRITY_FAILURE")) stage.keep(false);
     throw error;
   }
 }

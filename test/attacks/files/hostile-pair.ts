@@ -27,7 +27,9 @@ import { openTempExports, type TempExports } from "../../unit/workspace/temp-exp
 type NodeFiles = ReturnType<typeof createFiles>;
 
 /** What of a node's files a test answers itself. */
-export type HostileFiles = Partial<Pick<NodeFiles, "stat" | "read" | "readTree" | "manifest">>;
+export type HostileFiles = Partial<
+  Pick<NodeFiles, "stat" | "read" | "readTree" | "manifest" | "write" | "writeTree">
+>;
 
 /** The real gateway with a node whose files are the project's own, as long as a test does not answer for it. */
 export interface HostilePair extends AsyncDisposable {
@@ -55,6 +57,8 @@ export async function startHostilePair(treeEntries: number): Promise<HostilePair
     read: (request, context) => (hostile.read ?? real.read)(request, context),
     readTree: (request, context) => (hostile.readTree ?? real.readTree)(request, context),
     manifest: (request, context) => (hostile.manifest ?? real.manifest)(request, context),
+    write: (requests, context) => (hostile.write ?? real.write)(requests, context),
+    writeTree: (requests, context) => (hostile.writeTree ?? real.writeTree)(requests, context),
   });
   const board = createPublicationBoard();
   board.publish({ publication: PublicationKind.WORKSPACES, epoch: 1n, digest: "w" });
@@ -79,7 +83,7 @@ export async function startHostilePair(treeEntries: number): Promise<HostilePair
     temp,
     client,
     answer: (files) => void (hostile = files),
-    files: (args) => gateway.cli(["files", ...args]),
+    files: (args) => gateway.cli(["files", ...args], { timeoutMs: 120_000 }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
