@@ -15,7 +15,7 @@ import type { WorkspaceRegistry } from "./files/registry.ts";
 import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocation.ts";
 import { followIdentities } from "./follow-identities.ts";
 import { joinContent } from "./join-content.ts";
-import { createFileGate, joinFiles, joinGrants, joinRegistry } from "./join-files.ts";
+import { joinFiles, joinGrants, joinRegistry } from "./join-files.ts";
 import { policyParts, startPolicy } from "./join-policy.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
@@ -108,17 +108,18 @@ export async function startFeatures(
   const memory = await joinMemory(scope, base, { settings, deps });
   const approvals = createApprovals({ store, clock, waitMs: settings.limits.approvalWaitMs });
   const { grants, onPolicyChange } = await joinGrants({ ...base, clock });
+  const files = await joinFiles({ ...base, nodes, approvals, grants, onPolicyChange, clock });
   const faceParts = joinSessions(base, {
     settings,
     clock,
     memory,
     approvals,
-    fileGate: createFileGate({ ...base, nodes, grants }),
+    fileGate: files.gate,
   });
   return {
     pairing,
     links,
-    files: await joinFiles({ ...base, nodes, approvals, grants, onPolicyChange, clock }),
+    files: files.service,
     store,
     audit: base.audit,
     faceParts,

@@ -1,5 +1,4 @@
 import { digestOf } from "../shared/content/digest.ts";
-import { Fault } from "../shared/fault/fault.ts";
 import type { Files } from "../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
 import type { Scope } from "../shared/lifetime/scope.ts";
@@ -8,19 +7,18 @@ import type { Approvals } from "./approvals/approvals.ts";
 import { type Grant, type Grants, openGrants } from "./approvals/grants.ts";
 import type { AuditEntry } from "./audit/audit-record.ts";
 import type { Audit } from "./audit/audit.ts";
-import { admit, judgeBefore } from "./files/admission.ts";
 import { createFilesFace } from "./files/face.ts";
 import type { FileActor, FileGrant, FilePeople, FileQuestion, FileVerdict } from "./files/file-question.ts";
 import { openFileRecorder } from "./files/file-record.ts";
 import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
-import { findPlace, openTarget } from "./files/target.ts";
 import type { LinkHost } from "./link/links-options.ts";
 import type { NodeRecord, Nodes } from "./pairing/nodes.ts";
 import type { LivePolicy } from "./policy/live-policy.ts";
 import type { Store } from "./store/store.ts";
 import { operatorAgent } from "./tools/caller.ts";
+import { createFileGate } from "./tools/create-file-gate.ts";
 import type { FileGate } from "./tools/file-gate.ts";
 
 /** What the files of a gateway stand on. */
@@ -28,7 +26,7 @@ export interface FilesJoin {
   readonly store: Store;
   readonly audit: Audit;
   readonly nodes: Pick<Nodes, "resolve" | "find">;
-  readonly policy: LivePolicy;
+  readonly policy: Pick<LivePolicy, "decideFile">;
   readonly registry: WorkspaceRegistry;
   readonly approvals: Approvals;
   readonly grants: Grants;
@@ -52,20 +50,32 @@ export async function joinRegistry(
 /** The local socket takes its owner only, who acts as the operator. */
 const operator: FileActor = { agent: operatorAgent, sessionId: undefined, tool: undefined };
 
-/** The files of every node, behind policy, grants, people and the record. */
-export async function joinFiles(join: FilesJoin): Promise<ServiceImplementation<typeof Files>> {
+/** The files of every node, behind policy, grants, people and the record: as a service, and for tools that act on them. */
+export async function joinFiles(join: FilesJoin): Promise<{
+  readonly service: ServiceImplementation<typeof Files>;
+  readonly gate: FileGate;
+}> {
   const { store, audit, clock } = join;
-  return createFilesFace({
+  const shared = {
     registry: join.registry,
     nodes: join.nodes,
-    decide: (question) => decideFile(join, question, operator),
     clock,
+    recorder: await openFileRecorder({ store, audit, clock }),
+    onPolicyChange: join.onPolicyChange,
+  };
+  const service = createFilesFace({
+    ...shared,
+    decide: (question) => decideFile(join, question, operator),
     reads: createStoredReads({ store, clock, userOf: () => operatorAgent }),
     actorOf: () => operator,
     people: joinPeople(join),
-    recorder: await openFileRecorder({ store, audit, clock }),
-    onPolicyChange: join.onPolicyChange,
   });
+  const gate = createFileGate({
+    ...shared,
+    decide: (question, actor) => decideFile(join, question, actor),
+    people: (onWaiting) => joinPeople(join, onWaiting),
+  });
+  return { service, gate };
 }
 
 /** The standing grants, and who hears when they or the policy change. */
@@ -74,7 +84,9 @@ export async function joinGrants({
   audit,
   policy,
   clock,
-}: Pick<FilesJoin, "store" | "audit" | "policy" | "clock">): Promise<{
+}: Pick<FilesJoin, "store" | "audit" | "clock"> & {
+  readonly policy: Pick<LivePolicy, "onChange">;
+}): Promise<{
   readonly grants: Grants;
   readonly onPolicyChange: LivePolicy["onChange"];
 }> {
@@ -100,52 +112,6 @@ export async function joinGrants({
       };
     },
   };
-}
-
-/** How long a node may take to say what a path leads to, in milliseconds. */
-const gateDeadlineMs = 20_000;
-
-/** The rules for files, for tools that act on them: nobody is asked about a tool's path, so what would be asked is refused. */
-export function createFileGate(join: Pick<FilesJoin, "policy" | "grants" | "registry" | "nodes">): FileGate {
-  return async ({ caller, tool, node, workspace, path, verb, signal }) => {
-    const actor = { agent: caller.agent, sessionId: caller.session?.id, tool };
-    const decide = (question: FileQuestion): FileVerdict => decideFile(join, question, actor);
-    const remaining = { callId: "", remainingMs: gateDeadlineMs, metadata: new Map(), peer: { address: "" } };
-    const name = workspace === "" ? onlyWorkspace(join.registry, node.id) : workspace;
-    const place = await findPlace(join, { workspace: `${node.alias}:/${name}`, path });
-    const context = { ...remaining, signal };
-    const asked = {
-      ...place,
-      verb,
-      kind: verb,
-      requestedPath: place.path,
-      stage: "requested",
-      context,
-    } as const;
-    if (decide(asked).rule === "default") return;
-    const target = await openTarget({ registry: join.registry, decide }, place, {
-      verb,
-      kind: verb,
-      context,
-    });
-    const { canonicalPaths } = await admit({
-      targets: [target],
-      actor,
-      terms: {},
-      noWait: true,
-      people: undefined,
-    });
-    if (canonicalPaths.length === 0) await judgeBefore(target);
-  };
-}
-
-function onlyWorkspace(registry: WorkspaceRegistry, nodeId: string): string {
-  const offered = registry.list().filter((one) => one.nodeId === nodeId && one.state === "available");
-  const [only, ...more] = offered;
-  if (only && more.length === 0) return only.workspace;
-  throw new Fault("INVALID_ARGUMENT", "say which workspace of the node is meant", {
-    details: { field: "workspace", expected: offered.map((one) => one.workspace) },
-  });
 }
 
 /** What policy and grants say of one path. */
@@ -177,7 +143,10 @@ export function ignoresCaseOn(
   return /^(?:win|darwin)/.test(platform) || registry.ignoresCase(id, workspace);
 }
 
-function joinPeople({ approvals, grants }: Pick<FilesJoin, "approvals" | "grants">): FilePeople {
+function joinPeople(
+  { approvals, grants }: Pick<FilesJoin, "approvals" | "grants">,
+  onWaiting?: (approvalId: string) => void,
+): FilePeople {
   return {
     ask: (question, { context, noWait }) => {
       const { actor, shown, covers, title, nodeId, rule, mayGrant } = question;
@@ -192,7 +161,7 @@ function joinPeople({ approvals, grants }: Pick<FilesJoin, "approvals" | "grants
           digest: digestOf(JSON.stringify([actor.sessionId ?? "", shown, covers])),
           mayGrant,
         },
-        { signal: context.signal, noWait },
+        { signal: context.signal, noWait, ...(onWaiting ? { onWaiting } : {}) },
       );
     },
     keepGrant: async (approvalId, grant) => {

@@ -69,6 +69,13 @@ export async function admit(request: AdmissionRequest): Promise<Admission> {
   return { rule: asking.rule, grantId: undefined, approvalId, pins, canonicalPaths };
 }
 
+/** For what policy only may deny: nobody is asked about it. */
+export async function admitUnasked(targets: readonly Target[]): Promise<Admission> {
+  const requested = await judgeAll(targets, (target) => target.path, "requested");
+  for (const target of targets) target.allowWhole();
+  return toAdmission(requested, {});
+}
+
 interface Seen {
   readonly target: Target;
   readonly canonicalPath: string;

@@ -2,7 +2,6 @@ import type { Files, WorkspaceFreshness } from "../../shared/gen/fairlead/v1/fil
 import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { CallContext, MethodImplementation, ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Nodes } from "../pairing/nodes.ts";
-import { judgeBefore } from "./admission.ts";
 import { checkDigest, checkListing } from "./check-arguments.ts";
 import { askFreshness, freshnessKey } from "./freshness.ts";
 import { perform, type OperationOptions } from "./operation.ts";
@@ -12,7 +11,7 @@ import { passBarrier, passWatch } from "./pass-watch.ts";
 import { passWrite, passWriteTree } from "./pass-writes.ts";
 import type { ReadMemory } from "./read-memory.ts";
 import type { WorkspaceRegistry } from "./registry.ts";
-import { callOptions, openUnasked, type Target, toSource } from "./target.ts";
+import { callOptions, type Target } from "./target.ts";
 
 /** What the face stands on. */
 export interface FilesFaceOptions extends OperationOptions {
@@ -179,25 +178,30 @@ function makeFolder(options: FilesFaceOptions): MethodImplementation<Methods["ma
   };
 }
 
-/** What was kept of a write is a matter of that write, which is asked about and recorded when it goes on. */
+/** What was kept of a write is a matter of that write, which is asked about when it goes on. */
 function findPart(options: FilesFaceOptions): MethodImplementation<Methods["findPart"]> {
-  return async (request, context) => {
-    const target = await openUnasked(options, request, { verb: "write", kind: "write", context });
+  return (request, context) => {
     const { partKey } = request;
-    const answer = await target.handle.files.findPart({ path: target.path, partKey }, callOptions(context));
-    const source = toSource(target, answer.source);
-    await target.judge(source.canonicalPath);
-    return { ...answer, source };
+    const asked = { ...place(request), verb: "write", kind: "find_part", isHelp: true, context } as const;
+    return perform(options, asked, async (operation) => {
+      const { target } = operation;
+      const named = { path: target.path, partKey };
+      const answer = await target.handle.files.findPart(named, callOptions(operation.context));
+      return { ...answer, source: await operation.judged(answer.source) };
+    });
   };
 }
 
 function dropPart(options: FilesFaceOptions): MethodImplementation<Methods["dropPart"]> {
-  return async (request, context) => {
-    const target = await openUnasked(options, request, { verb: "write", kind: "write", context });
-    await judgeBefore(target);
+  return (request, context) => {
     const { partKey } = request;
-    const answer = await target.handle.files.dropPart({ path: target.path, partKey }, callOptions(context));
-    return { ...answer, source: toSource(target, answer.source) };
+    const asked = { ...place(request), verb: "write", kind: "drop_part", isHelp: true, context } as const;
+    return perform(options, asked, async (operation) => {
+      const { target } = operation;
+      const named = { path: target.path, partKey };
+      const answer = await target.handle.files.dropPart(named, callOptions(operation.context));
+      return { ...answer, source: operation.made(answer.source) };
+    });
   };
 }
 

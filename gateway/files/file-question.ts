@@ -19,7 +19,10 @@ export type FileKind =
   | "remove_tree"
   | "move"
   | "mkdir"
-  | "watch_tree";
+  | "watch_tree"
+  | "find_part"
+  | "drop_part"
+  | "settle";
 
 /** What policy is asked. */
 export interface FileQuestion {

@@ -57,7 +57,7 @@ export function toEntry(facts: OperationFacts, { outcome, fault, durationMs }: O
   };
   return {
     actor: `agent:${actor.agent}`,
-    action: `files.${request.kind.replace("_tree", "-tree")}`,
+    action: `files.${request.kind.replaceAll("_", "-")}`,
     target: `file:${place}/${request.path}`,
     outcome,
     callId,

@@ -4,7 +4,14 @@ import type { Source, TreeExtent } from "../../shared/gen/fairlead/v1/files_pb.t
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
-import { admit, judgeBefore, judgeBelow, type Admission, type AdmittedPin } from "./admission.ts";
+import {
+  admit,
+  admitUnasked,
+  judgeBefore,
+  judgeBelow,
+  type Admission,
+  type AdmittedPin,
+} from "./admission.ts";
 import { noWaitHeader } from "./asking-headers.ts";
 import type { FileActor, FileKind, FilePeople, FileVerb } from "./file-question.ts";
 import type { BegunRecord, FileRecorder } from "./file-record.ts";
@@ -45,6 +52,8 @@ export interface OperationRequest {
   readonly takesStream?: true;
   /** Whether it fails where a person would have to be asked. */
   readonly askNobody?: boolean;
+  /** Whether it only helps another operation, which is asked about itself: policy may deny it, and asks nobody. */
+  readonly isHelp?: true;
 }
 
 /** An operation that may be done now. */
@@ -156,15 +165,8 @@ class Run implements AsyncDisposable {
   }
 
   async admit(): Promise<Operation> {
-    const { context } = this.#request;
     if (this.#targets.length === 0) this.#targets = await this.#open();
-    const admission = await admit({
-      targets: this.#targets,
-      actor: this.#actor,
-      terms: this.#request.terms ?? {},
-      noWait: context.metadata.get(noWaitHeader) === "1",
-      people: this.#request.askNobody === true ? undefined : this.#options.people,
-    });
+    const admission = await this.#judge();
     this.#admission = admission;
     const { rule, grantId, approvalId, pins, canonicalPaths } = admission;
     if (pins.length > 0) for (const target of this.#targets) target.allowWhole();
@@ -174,6 +176,18 @@ class Run implements AsyncDisposable {
     await this.#begin();
     this.#context.take?.();
     return this.#toOperation(admission);
+  }
+
+  async #judge(): Promise<Admission> {
+    const { context, isHelp } = this.#request;
+    if (isHelp === true) return await admitUnasked(this.#targets);
+    return await admit({
+      targets: this.#targets,
+      actor: this.#actor,
+      terms: this.#request.terms ?? {},
+      noWait: context.metadata.get(noWaitHeader) === "1",
+      people: this.#request.askNobody === true ? undefined : this.#options.people,
+    });
   }
 
   async #open(): Promise<readonly Target[]> {
@@ -193,7 +207,7 @@ class Run implements AsyncDisposable {
 
   /** Before a change: what it leads to is judged, and there is room for its record. */
   async #begin(): Promise<void> {
-    if (!changing.has(this.#request.verb)) return;
+    if (!changing.has(this.#request.verb) || this.#request.kind === "find_part") return;
     if (this.#facts.canonicalPath === undefined) {
       const [canonicalPath, toCanonicalPath] = await Promise.all(this.#targets.map(judgeBefore));
       this.#facts = { ...this.#facts, canonicalPath, toCanonicalPath };

@@ -1,4 +1,4 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {
   type FilesBarrierRequest,
   type FilesBarrierResponseSchema,
@@ -6,12 +6,13 @@ import {
   type FilesWatchRequest,
   type FilesWatchResponse,
   type FilesWatchResponseSchema,
+  SourceSchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import { noDeadline } from "../../shared/rpc/deadline.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { FilesFaceOptions } from "./face.ts";
-import { performStream, type Operation } from "./operation.ts";
-import { callOptions, openUnasked, streamOptions, type Target } from "./target.ts";
+import { perform, performStream, type Operation } from "./operation.ts";
+import { callOptions, streamOptions, type Target } from "./target.ts";
 
 /** Passes a watch on, for as long as its caller stays, without what the gateway's policy denies. */
 export function passWatch(
@@ -65,6 +66,9 @@ export async function passBarrier(
   context: CallContext,
 ): Promise<MessageInitShape<typeof FilesBarrierResponseSchema>> {
   const { workspace, token } = request;
-  const target = await openUnasked(options, { workspace, path: "" }, { verb: "list", kind: "list", context });
-  return target.handle.files.barrier({ token }, callOptions(context));
+  const asked = { workspace, path: "", verb: "list", kind: "settle", isHelp: true, context } as const;
+  return await perform(options, asked, async (operation) => {
+    operation.made(create(SourceSchema, {}));
+    return await operation.target.handle.files.barrier({ token }, callOptions(operation.context));
+  });
 }

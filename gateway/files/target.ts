@@ -147,17 +147,6 @@ export async function openTarget(
   };
 }
 
-/** A target for what policy only may deny: about it nobody is asked. */
-export async function openUnasked(
-  options: TargetOptions,
-  request: Pick<TargetRequest, "workspace" | "path" | "field">,
-  use: Parameters<typeof openTarget>[2],
-): Promise<Target> {
-  const target = await openTarget(options, await findPlace(options, request), use);
-  target.allowWhole();
-  return target;
-}
-
 /** A path that a node reports is outside data too: one that could not be asked for is not answered with. */
 function parseReported(path: string, platform: "posix" | "windows"): WorkspacePath {
   try {

@@ -2,6 +2,7 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import { findFault, Fault, isFault } from "../../shared/fault/fault.ts";
 import { Tools as NodeTools, type ToolAnswer } from "../../shared/gen/fairlead/v1/tools_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { AdmittedPin } from "../files/admission.ts";
 import type { WorkspaceHandle, WorkspaceRegistry } from "../files/registry.ts";
 import { workspaceUnavailable } from "../files/unavailable.ts";
 import type { Links } from "../link/links.ts";
@@ -22,6 +23,8 @@ export interface Execution {
   readonly tool: SurfaceTool;
   readonly arguments: JsonObject;
   readonly approvalId: string;
+  /** Of a tool for files: what was shown and allowed. */
+  readonly pin?: AdmittedPin | undefined;
   readonly callId: string;
   readonly signal: AbortSignal;
   readonly deadlineMs: number;
@@ -175,6 +178,7 @@ async function* answersOf(run: Execution, parts: NodeCall): AsyncGenerator<ToolA
     sessionId: parts.sessionId,
     agent: parts.agent,
     approvalId: run.approvalId,
+    ...(run.pin ? { pin: run.pin } : {}),
   };
   const { callId, signal, deadlineMs } = run;
   const options = {

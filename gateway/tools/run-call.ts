@@ -9,7 +9,7 @@ import type { Approvals } from "../approvals/approvals.ts";
 import type { CallFacts, CallHooks } from "./call-hooks.ts";
 import type { Caller } from "./caller.ts";
 import { checkCall, execute, saysMore, type ExecuteParts } from "./execute.ts";
-import { checkListCall, type FileGate, toGateCall } from "./file-gate.ts";
+import { checkListCall, type FileGate, type FileLeave, toGateCall } from "./file-gate.ts";
 import type { LastCalls } from "./last-calls.ts";
 import type { SurfaceTool } from "./surface.ts";
 import { limitContent, limitDetails, resultLimits, type CallPart, type ToolResult } from "./tool-result.ts";
@@ -220,6 +220,30 @@ interface CarriedRequest extends Omit<CallRequest, "arguments">, Admitted {
   readonly deadlineMs: number;
 }
 
+interface TimedRun {
+  readonly request: CarriedRequest;
+  readonly leave: FileLeave;
+}
+
+/** Execution within its own time, which begins once nobody is waited for any more. */
+async function* runInTime(
+  caller: Caller,
+  { request, leave }: TimedRun,
+  parts: CallParts & { readonly facts: CallFacts },
+): AsyncGenerator<CallPart> {
+  const { facts, clock } = parts;
+  using deadline = startDeadline({ timeoutMs: request.deadlineMs, signal: leave.signal, clock });
+  try {
+    // Directly before the effect: whoever waited may have lost the right to it.
+    deadline.signal.throwIfAborted();
+    caller.session?.lease.check();
+    const run = { ...request, pin: leave.pin, signal: deadline.signal, callId: facts.callId };
+    yield* execute(caller, run, parts);
+  } catch (error) {
+    throw toCallFault(error, deadline.signal);
+  }
+}
+
 /** Execution and what follows it; the hooks behind it see every end. */
 async function* carryOut(
   caller: Caller,
@@ -230,21 +254,18 @@ async function* carryOut(
   const startedAt = clock.now();
   let result: ToolResult | undefined;
   let fault: Fault | undefined;
-  using deadline = startDeadline({ timeoutMs: request.deadlineMs, signal: facts.signal, clock });
   try {
-    // Directly before the effect: whoever waited may have lost the right to it.
-    deadline.signal.throwIfAborted();
-    caller.session?.lease.check();
-    const gated = toGateCall(caller, request.tool, { ...request, signal: deadline.signal });
-    if (gated) await parts.fileGate?.(gated);
-    const run = { ...request, signal: deadline.signal, callId: facts.callId };
-    for await (const part of execute(caller, run, parts)) {
+    const { callId, signal } = facts;
+    const noWait = request.noWait === true;
+    const run = (leave: FileLeave): AsyncIterable<CallPart> => runInTime(caller, { request, leave }, parts);
+    const gated = parts.fileGate && toGateCall(caller, request.tool, { ...request, callId, noWait, signal });
+    for await (const part of gated && parts.fileGate ? parts.fileGate(gated, run) : run({ signal })) {
       if (part.kind === "result") result = part.result;
       else yield part;
     }
     if (!result) throw new Fault("TOOL_FAILED", `${facts.tool} ended without a result`);
   } catch (error) {
-    fault = toCallFault(error, deadline.signal);
+    fault = toCallFault(error, facts.signal);
     throw fault;
   } finally {
     const ending = { result, fault, durationMs: clock.now() - startedAt };

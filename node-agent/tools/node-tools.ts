@@ -214,6 +214,7 @@ function admitCall(
     run: {
       workspace,
       leaseEpoch: workspace === given?.workspace ? given.leaseEpoch : 0n,
+      pin: given?.pin,
       arguments: values,
       approvalId: given?.approvalId ?? "",
       sessionId: given?.sessionId ?? "",

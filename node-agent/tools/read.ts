@@ -15,8 +15,13 @@ export function createRead(files: Pick<ToolFiles, "read">): RunTool {
     });
     let digest = "";
     let canonicalPath = path;
-    const { workspace, leaseEpoch } = run;
-    const request = create(FilesReadRequestSchema, { workspace, leaseEpoch, path });
+    const { workspace, leaseEpoch, pin } = run;
+    const request = create(FilesReadRequestSchema, {
+      workspace,
+      leaseEpoch,
+      path,
+      ...(pin ? { pin } : {}),
+    });
     for await (const { part } of files.read(request, run.context)) {
       if (part?.case === "header") canonicalPath = part.value.source?.canonicalPath ?? path;
       else if (part?.case === "chunk") cutter.push(part.value);

@@ -1,5 +1,5 @@
 import type { JsonObject, MessageInitShape } from "@bufbuild/protobuf";
-import type { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { Files, Pin } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { ToolAnswerSchema } from "../../shared/gen/fairlead/v1/tools_pb.ts";
 import type { CallContext, ServiceImplementation } from "../../shared/rpc/service.ts";
 
@@ -9,6 +9,8 @@ export interface ToolRun {
   readonly workspace: string;
   /** The registration of it that the call is for; 0 for any. */
   readonly leaseEpoch: bigint;
+  /** What was shown of a file and allowed. */
+  readonly pin: Pin | undefined;
   readonly arguments: JsonObject;
   /** The approval that the gateway names; empty: nobody was asked. */
   readonly approvalId: string;

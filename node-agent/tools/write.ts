@@ -19,6 +19,7 @@ export function createWrite(files: Pick<ToolFiles, "write">): RunTool {
         value: {
           workspace: run.workspace,
           leaseEpoch: run.leaseEpoch,
+          ...(run.pin ? { pin: run.pin } : {}),
           path,
           ...condition,
           sizeBytes: BigInt(content.byteLength),

@@ -41,6 +41,18 @@ export const files = [
     says: "A gateway that asks for a path which the node's own configuration denies gets `POLICY_DENIED` with `details.side` `node`, whatever grant or approval it claims, and a call that carries the lease of an earlier registration gets `WORKSPACE_ACCESS_UNAVAILABLE` from the node.",
   },
   {
+    id: "files.listing-for-model",
+    says: "A listing given to a model holds as many whole entries as fit in 64 KiB, says how many it leaves out, and its cursor continues right after the last entry shown, for folders of 3 and of 30,000 entries.",
+  },
+  {
+    id: "files.caller-cannot-widen",
+    says: "Limits, follow and identity fields set by a caller never exceed the policy's, fields that skip a check do not exist in the public interface, and `fairlead nodes call` of a file tool passes the same policy, approval and audit.",
+  },
+  {
+    id: "files.audit-every-operation",
+    says: "Every file operation, allowed, denied, failed or cancelled, leaves one audit record with operation, node, requested and canonical path, decision, deciding rule or grant, code, bytes, digest, duration, agent and session, and no file content.",
+  },
+  {
     id: "files.path-invalid",
     says: "An absolute path, NUL, a `..`, `.` or empty segment, a trailing `/..` and text that is not valid UTF-8 give `PATH_INVALID` before any call to the node, also `allowed/../other` where both are allowed. With `root` exported, no path, glob or grant ever matches `root2` beside it.",
   },

@@ -94,7 +94,7 @@ export async function openFilesKit(options: FilesKitOptions = {}): Promise<Files
   registry.register({ ...offer, ignoresCase: options.ignoresCase ?? false }, () => nodeFiles);
   const known = async (): Promise<NodeRecord> => ({ ...node });
   const nodes = { resolve: known, find: known };
-  const face = await joinFiles({
+  const { service: face } = await joinFiles({
     store,
     audit,
     nodes,

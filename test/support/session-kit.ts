@@ -1,5 +1,8 @@
 import { createApprovals, type Approvals } from "../../gateway/approvals/approvals.ts";
+import type { Grants } from "../../gateway/approvals/grants.ts";
+import type { AuditRecord } from "../../gateway/audit/audit-record.ts";
 import { createWorkspaceRegistry } from "../../gateway/files/registry.ts";
+import { type FilesJoin, joinFiles, joinGrants } from "../../gateway/join-files.ts";
 import type { NodeProfile, NodeRecord, Nodes } from "../../gateway/pairing/nodes.ts";
 import type { ToolLists } from "../../gateway/policy/policy-file.ts";
 import { createPolicy } from "../../gateway/policy/policy.ts";
@@ -11,9 +14,9 @@ import type { SessionSkills } from "../../gateway/sessions/session-skills.ts";
 import { createSessions, type Sessions } from "../../gateway/sessions/sessions.ts";
 import { createTokens, type Tokens } from "../../gateway/sessions/tokens.ts";
 import type { CatalogueSkill } from "../../gateway/skills/catalogue-skill.ts";
-import { openStore } from "../../gateway/store/store.ts";
 import type { CallHooks } from "../../gateway/tools/call-hooks.ts";
 import { createToolCatalogue, type ToolCatalogue } from "../../gateway/tools/catalogue.ts";
+import type { FileGate } from "../../gateway/tools/file-gate.ts";
 import { createTools, type Tools } from "../../gateway/tools/tools.ts";
 import { createFiles } from "../../node-agent/files/files.ts";
 import { openJobs } from "../../node-agent/jobs/jobs.ts";
@@ -33,6 +36,7 @@ import { systemClock, type Clock } from "../../shared/lifetime/clock.ts";
 import { silentLog } from "../../shared/log/log.ts";
 import { serve } from "../../shared/rpc/service.ts";
 import { createDirectLinks, type DirectLinks } from "./direct-link.ts";
+import { openTestAudit } from "./open-audit.ts";
 import { makeTempFolder } from "./temp-folder.ts";
 import { makeTempWorkspace, type TempWorkspace, type TreeOfFiles } from "./temp-workspace.ts";
 
@@ -75,6 +79,9 @@ export interface SessionKit extends AsyncDisposable, FaceParts {
   readonly sessions: Sessions;
   readonly tokens: Tokens;
   readonly approvals: Approvals;
+  readonly grants: Grants;
+  /** All records of file operations. */
+  records(): Promise<readonly AuditRecord[]>;
   readonly catalogue: ToolCatalogue;
   readonly links: DirectLinks;
   readonly tools: Tools;
@@ -114,7 +121,8 @@ export async function openSessionKit(options: SessionKitOptions = {}): Promise<S
   await using stack = new AsyncDisposableStack();
   const { clock = systemClock } = options;
   const home = stack.use(await makeTempFolder());
-  const store = stack.use(await openStore({ dir: home.join("gateway"), clock }));
+  const record = stack.use(await openTestAudit(home, { clock }));
+  const { store, audit } = record;
   const records = new Map<string, NodeRecord>();
   const nodes = toNodes(records);
   const links = createDirectLinks();
@@ -125,6 +133,7 @@ export async function openSessionKit(options: SessionKitOptions = {}): Promise<S
     ...(options.policy === undefined ? {} : { file: { name: "policy.yaml", text: options.policy } }),
   });
   const approvals = createApprovals({ store, clock });
+  const { grants, gate } = await joinGate({ store, audit, nodes, policy, registry, approvals, clock });
   const skills = new KitSkills(options.skills ?? [], options.onSkillRead);
   const tools = createTools({
     catalogue,
@@ -133,6 +142,7 @@ export async function openSessionKit(options: SessionKitOptions = {}): Promise<S
     workspaces: registry,
     policy,
     approvals,
+    fileGate: gate,
     host: createMemoryTools(kitMemory),
     hooks: options.hooks ?? [],
     skillNames: (caller) => skills.names(caller),
@@ -153,6 +163,8 @@ export async function openSessionKit(options: SessionKitOptions = {}): Promise<S
     ...parts,
     tokens: createTokens({ store, clock }),
     approvals,
+    grants,
+    records: async () => (await record.all()).filter(({ action }) => action.startsWith("files.")),
     catalogue,
     links,
     clock,
@@ -162,6 +174,16 @@ export async function openSessionKit(options: SessionKitOptions = {}): Promise<S
     face: (sessionId) => openLocalFace(sessionId, parts),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** The gate before tools for files, with the grants that it goes by. */
+async function joinGate(
+  parts: Omit<FilesJoin, "grants" | "onPolicyChange">,
+): Promise<{ readonly grants: Grants; readonly gate: FileGate }> {
+  const onChange = (): Disposable => ({ [Symbol.dispose]: () => undefined });
+  const { grants, onPolicyChange } = await joinGrants({ ...parts, policy: { onChange } });
+  const { gate } = await joinFiles({ ...parts, grants, onPolicyChange });
+  return { grants, gate };
 }
 
 interface NodeParts {

@@ -1,12 +1,14 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { findAdminSocket } from "../../../gateway/cli/find-admin-socket.ts";
 import { digestOf } from "../../../shared/content/digest.ts";
 import { Admin } from "../../../shared/gen/fairlead/v1/admin_pb.ts";
 import { WritePrecondition } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import { Sessions } from "../../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { openGrpcClient } from "../../../shared/rpc/grpc-client.ts";
 import { faultOf } from "../../support/fault-of.ts";
+import { proves } from "../../support/proves.ts";
 import { writeWhole } from "../../support/write-whole.ts";
 import { startFilesPair, type FilesPair } from "./pair.ts";
 
@@ -20,6 +22,7 @@ interface Shown {
   readonly nodeId: string;
   readonly callId: string;
   readonly actor: string;
+  readonly sessionId?: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
@@ -40,7 +43,8 @@ async function writeTree(pair: FilesPair, path: string): Promise<unknown> {
   );
 }
 
-test(
+proves(
+  "files.audit-every-operation",
   "every operation leaves one record of who did what where, by which rule and how it ended, and no content",
   { timeout: 90_000 },
   async () => {
@@ -96,6 +100,58 @@ test(
     expect(stored.map(({ action }) => action)).toEqual(["files.read-tree", "files.write-tree"]);
     expect(stored[1]?.details).toMatchObject({ bytes: content.length, canonicalPath: "copy" });
 
+    // What only helps a write, or tells of changes, is looked for in the record too.
+    const found: Readonly<Record<string, () => Promise<unknown>>> = {
+      "files.find-part": () => client.findPart({ ...place("d/file.txt"), partKey: "key" }),
+      "files.drop-part": () => client.dropPart({ ...place("d/file.txt"), partKey: "key" }),
+      "files.settle": () => client.barrier({ workspace, token: "token" }),
+      "files.list-tree": () => Array.fromAsync(client.manifest(place("d"))),
+      "files.read": () => Array.fromAsync(client.listChunks(place("d/file.txt"))),
+    };
+    for (const [action, run] of Object.entries(found)) {
+      const details = { canonicalPath: expect.any(String) as string, rule: "files.shut allow **" };
+      expect(await recordedBy(pair, run), action).toMatchObject([{ action, outcome: "ok", details }]);
+    }
+
+    // By a tool of a session.
+    const sessions = channel.client(Sessions);
+    const { session } = await sessions.open({ agent: "coder", workspace });
+    const call = (name: string, args: { readonly [name: string]: string }) => () =>
+      Array.fromAsync(sessions.callTool({ session: session?.id ?? "", name, arguments: args }));
+    const byTool = {
+      agent: "coder",
+      requestedPath: "d/file.txt",
+      canonicalPath: "d/file.txt",
+      rule: "files.shut allow **",
+      bytes: content.length,
+      digest,
+    };
+    const tools: readonly (readonly [string, () => Promise<unknown>, object])[] = [
+      ["read", call("read", { path: "d/file.txt" }), { ...byTool, tool: "read" }],
+      ["write", call("write", { path: "d/file.txt", content }), { ...byTool, tool: "write" }],
+      ["list", call("list", { path: "d" }), { tool: "list", canonicalPath: "d" }],
+    ];
+    for (const [verb, run, details] of tools) {
+      expect(await recordedBy(pair, run), verb).toMatchObject([
+        {
+          action: `files.${verb}`,
+          actor: "agent:coder",
+          sessionId: session?.id,
+          nodeId: pair.node.nodeId,
+          outcome: "ok",
+          details: { ...details, decision: "allow" },
+        },
+      ]);
+    }
+    const refused = call("read", { path: "shut/x" });
+    expect(await recordedBy(pair, () => faultOf(refused()))).toMatchObject([
+      {
+        outcome: "POLICY_DENIED",
+        sessionId: session?.id,
+        details: { rule: "files.shut deny shut", side: "gateway", decision: "deny", tool: "read" },
+      },
+    ]);
+
     const failing: readonly (readonly [string, () => Promise<unknown>, object])[] = [
       ["POLICY_DENIED", () => client.stat(place("shut/x")), { rule: "files.shut deny shut" }],
       ["POLICY_DENIED", () => client.stat(place(".env")), { rule: "deny **/.env*", side: "node" }],
@@ -134,8 +190,9 @@ test(
     expect(byGrant).toMatchObject([
       { outcome: "ok", details: { grantId: grant?.id, rule: `files.ask grant ${grant?.id ?? ""}` } },
     ]);
-    // One for each, and no more: 8 that went well, a read, a tree both ways, 4 that failed, one left, two by leave.
-    expect(await recordsOf(pair)).toHaveLength(18);
+    // One for each, and no more: 8 that went well, a read, a tree both ways, 5 that help or tell, 4 by tools, 4 that failed,
+    // one left, two by leave.
+    expect(await recordsOf(pair)).toHaveLength(27);
     const folder = join(pair.gateway.home, "gateway", "audit");
     for (const name of await readdir(folder)) {
       expect(await readFile(join(folder, name), "utf8")).not.toContain(content);
