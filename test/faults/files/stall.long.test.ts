@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { approvalLimits } from "../../../gateway/approvals/approvals.ts";
@@ -28,7 +29,7 @@ proves(
     expect(stallMs).toBe(60_000);
     await using here = await makeTempFolder();
     const sizeBytes = (longMs / 1000) * mega;
-    await pair.workspace.write({ slow: Buffer.alloc(sizeBytes, "slow") });
+    await pair.workspace.write({ slow: randomBytes(sizeBytes) });
     pair.proxy.limit(mega);
     const slow = await pair.files(["get", "devbox:/app/slow", here.join("slow"), "--json"], {
       timeoutMs: 2 * longMs,

@@ -1,5 +1,5 @@
-import { open } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { writeRandomFile } from "../../bench/files/trees.ts";
 import { startGatewayBehindProxy } from "../../support/gateway-behind-proxy.ts";
 import { spawnProgram } from "../../support/spawn-program.ts";
 import { startNode } from "../../support/start-node.ts";
@@ -15,10 +15,7 @@ test("a node killed anywhere in a put of 1 GiB leaves the old file, and takes a 
   const { gateway, proxy } = kit;
   await using workspace = await makeTempWorkspace({ "big.bin": "old content" });
   await using local = await makeTempFolder();
-  const source = await open(local.join("big.bin"), "w");
-  await source.truncate(bigBytes);
-  await source.write("the end", bigBytes - 7);
-  await source.close();
+  await writeRandomFile(local.join("big.bin"), bigBytes);
   await using node = await startNode({
     gateway,
     profile: "full",

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { listOf, memberOf } from "../../support/cli-fault.ts";
@@ -49,7 +50,7 @@ test.runIf(process.platform === "linux")(
     const { gateway, proxy } = kit;
     await using workspace = await makeTempWorkspace({
       "a.txt": "a",
-      "big.bin": Buffer.alloc(24 * mebi, "b"),
+      "big.bin": randomBytes(24 * mebi),
       "skills/review/SKILL.md": skill,
       "MEMORY.md": "# Notes\nThe settle period is five seconds.\n",
     });
@@ -89,9 +90,12 @@ test.runIf(process.platform === "linux")(
       ]) {
         await gateway.cli([...args, "--json"], { timeoutMs: 60_000 });
       }
-      // Broken off by whoever asked, in the middle.
+      // Broken off by whoever asked, in the middle: of files that are not there yet, so that all of them must travel.
       proxy.limit(4 * mebi);
-      for (const args of [get, put]) {
+      for (const args of [
+        ["files", "get", "devbox:/app/big.bin", local.join("broken.bin")],
+        ["files", "put", local.join("got.bin"), "devbox:/app/broken.bin", "--if-match", "any"],
+      ]) {
         const before = proxy.counts;
         await using program = spawnProgram([...args, "--json"], { home: gateway.home, env });
         const moved = (): number =>
