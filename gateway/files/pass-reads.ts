@@ -45,7 +45,7 @@ async function* readParts(
   operation: Operation,
 ): AsyncIterable<ReadPart> {
   const { target, pin } = operation;
-  const { offset, length, ifMatch, resumeBytes, resumeDigest, knownChunks } = request;
+  const { offset, length, ifMatch, resumeBytes, resumeDigest, knownChunks, acceptsPacked } = request;
   const isWhole = offset === 0n && length === 0n;
   const parts = target.handle.files.read(
     {
@@ -55,6 +55,7 @@ async function* readParts(
       ifMatch,
       resumeBytes,
       resumeDigest,
+      acceptsPacked,
       ...(knownChunks ? { knownChunks } : {}),
       ...(pin ? { pin } : {}),
     },

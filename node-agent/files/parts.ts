@@ -29,6 +29,7 @@ export async function findPart(
   return {
     heldBytes: BigInt(found?.sizeBytes ?? 0),
     digest: found?.digest ?? "",
+    acceptsPacked: true,
     source: named.source(),
   };
 }

@@ -8,6 +8,7 @@ import { changedWhileRead } from "../../shared/root/refusals.ts";
 import type { OpenFile } from "../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../shared/rpc/chunk-memory.ts";
 import { diffFile, toWireCopy } from "../../shared/tree/delta.ts";
+import { type BytesPart, packParts } from "../../shared/tree/packed-parts.ts";
 import type { Workspace } from "../workspace/open-workspace.ts";
 import { parseRequestPath, toPins, toWireEntry, toWireSource } from "./wire.ts";
 
@@ -43,10 +44,10 @@ export async function* readFile(
   const parts = known
     ? newParts(file, { known, digester, signal })
     : allParts(file, { rest, digester, signal });
-  for await (const part of parts) {
+  for await (const part of request.acceptsPacked ? packParts(parts) : parts) {
     // The permission may have been taken back since the part before.
     workspace.root.recheck("read", canonicalPath);
-    yield part;
+    yield { part };
   }
   if (file.hasChanged()) throw changedWhileRead(path);
   const trailer = { sizeBytes: BigInt(digester.sizeBytes), digest: digester.digest() };
@@ -95,10 +96,10 @@ function parseKnown({ knownChunks, offset, length }: FilesReadRequest): KnownChu
 async function* newParts(
   file: OpenFile,
   options: { readonly known: KnownChunks; readonly digester: Digester; readonly signal: AbortSignal },
-): AsyncGenerator<Response, void> {
+): AsyncGenerator<BytesPart, void> {
   for await (const part of diffFile(file, options)) {
-    if (part.kind === "bytes") yield { part: { case: "chunk", value: part.bytes } };
-    else yield { part: { case: "copy", value: toWireCopy(part) } };
+    if (part.kind === "bytes") yield { case: "chunk", value: part.bytes };
+    else yield { case: "copy", value: toWireCopy(part) };
   }
 }
 
@@ -109,10 +110,10 @@ async function* allParts(
     digester,
     signal,
   }: { readonly rest: Range; readonly digester: Digester; readonly signal: AbortSignal },
-): AsyncGenerator<Response, void> {
+): AsyncGenerator<BytesPart, void> {
   for await (const chunk of readChunks(file, rest, signal)) {
     digester.update(chunk);
-    yield { part: { case: "chunk", value: chunk } };
+    yield { case: "chunk", value: chunk };
   }
 }
 

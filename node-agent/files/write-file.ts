@@ -1,6 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { toByteCount } from "../../shared/content/byte-count.ts";
 import { type Digest, digestOf, digestToBytes, isDigest, parseDigest } from "../../shared/content/digest.ts";
+import { unpack } from "../../shared/content/pack.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
   type FileCopy,
@@ -176,7 +177,7 @@ async function receive(receiving: Receiving): Promise<FileTrailer> {
       throw damaged(`${path} was cut off before its end`, announcedBytes, staged.sizeBytes);
     const { part } = next.value;
     if (part.case === "trailer") return part.value;
-    if (part.case !== "chunk" && part.case !== "copy") {
+    if (part.case !== "chunk" && part.case !== "copy" && part.case !== "packed") {
       throw new Fault("INVALID_ARGUMENT", "after its header a write has chunks and a trailer", {
         details: { field: "part" },
       });
@@ -187,6 +188,10 @@ async function receive(receiving: Receiving): Promise<FileTrailer> {
       throw damaged(`${path} is longer than it was announced`, announcedBytes, sizeBytes);
     if (part.case === "copy") {
       await replaced.copyTo(staged, part.value, signal);
+      continue;
+    }
+    if (part.case === "packed") {
+      await staged.write(await unpack(part.value.content, part.value.sizeBytes));
       continue;
     }
     await staged.write(part.value);

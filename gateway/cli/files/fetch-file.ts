@@ -84,6 +84,7 @@ async function fetchOnto(
   const request = {
     workspace,
     path,
+    acceptsPacked: true,
     ...(held ? { resumeBytes: BigInt(held.sizeBytes), resumeDigest: held.digest } : {}),
     ...(standing ? { knownChunks: toWireList(standing.chunks) } : {}),
   };

@@ -1,5 +1,11 @@
+import { unpack } from "../../../shared/content/pack.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
-import type { FileCopy, FileHeader, FileTrailer } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import type {
+  FileCopy,
+  FileHeader,
+  FileTrailer,
+  PackedBytes,
+} from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { StagedFile } from "../../../shared/root/root-handle.ts";
 import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
 import { type DeltaBase, fromWireCopy } from "../../../shared/tree/delta.ts";
@@ -30,6 +36,7 @@ type ReadPart =
   | { readonly case: "trailer"; readonly value: FileTrailer }
   | { readonly case: "chunk"; readonly value: Uint8Array }
   | { readonly case: "copy"; readonly value: FileCopy }
+  | { readonly case: "packed"; readonly value: PackedBytes }
   | { readonly case: undefined; readonly value?: undefined };
 
 /** Takes a read apart: header, bytes, trailer; `INTEGRITY_FAILURE` for anything else. */
@@ -57,6 +64,13 @@ export function openParts(messages: AsyncIterable<ReadMessage>): Parts {
           if (stage.sizeBytes + copy.sizeBytes > announcedBytes) throw tooMuch();
           await base.copyTo(stage, copy, () => onReused(0));
           onReused(copy.sizeBytes);
+          continue;
+        }
+        if (part.case === "packed") {
+          const { content, sizeBytes } = part.value;
+          if (stage.sizeBytes + sizeBytes > announcedBytes) throw tooMuch();
+          await stage.write(await unpack(content, sizeBytes));
+          onBytes(sizeBytes);
           continue;
         }
         if (part.case !== "chunk") throw new Fault("INTEGRITY_FAILURE", "the file came in an unknown form");

@@ -16,6 +16,7 @@ import {
 import type { OpenFile } from "../../../shared/root/root-handle.ts";
 import { createChunkPool } from "../../../shared/rpc/chunk-memory.ts";
 import { diffFile, isBaseChanged, toWireCopy } from "../../../shared/tree/delta.ts";
+import { type BytesPart, packParts } from "../../../shared/tree/packed-parts.ts";
 import { chunkBytes } from "../../../shared/tree/tree-part.ts";
 import { toWireCondition, type Condition } from "./condition.ts";
 import { isLost } from "./go-on.ts";
@@ -38,6 +39,8 @@ export interface StoreJob {
 /** With what of it the node has in the file that is replaced. */
 interface SendJob extends StoreJob {
   readonly known?: KnownChunks | undefined;
+  /** Whether it takes packed chunks. */
+  readonly packs?: boolean;
 }
 
 type WriteMessage = MessageInitShape<typeof FilesWriteRequestSchema>;
@@ -61,14 +64,14 @@ export async function storeFile(transfer: Transfer, job: StoreJob): Promise<File
 }
 
 async function sendRest(transfer: Transfer, job: StoreJob): Promise<FilesWriteResponse> {
-  const held = await digestHeld(transfer, job);
+  const { held, packs } = await findHeld(transfer, job);
   const known = await findKnown(transfer, job);
   try {
-    return await send(transfer, { ...job, known }, held);
+    return await send(transfer, { ...job, known, packs }, held);
   } catch (error) {
     const isPartChanged = isFault(error, "CONFLICT") && error.details["reason"] === "part_changed";
     if (!isPartChanged && !isBaseChanged(error)) throw error;
-    return await send(transfer, job, createDigester());
+    return await send(transfer, { ...job, packs }, createDigester());
   }
 }
 
@@ -96,12 +99,22 @@ async function findKnown(
   }
 }
 
+/** What the node holds of the file, and whether it takes packed chunks. */
+async function findHeld(
+  transfer: Transfer,
+  job: StoreJob,
+): Promise<{ readonly held: Digester; readonly packs: boolean }> {
+  const { workspace, path, partKey } = job;
+  const { acceptsPacked, ...part } = await findPart(transfer, { workspace, path, partKey });
+  return { held: await digestHeld(transfer, job, part), packs: acceptsPacked };
+}
+
 /** The digest so far of what the node holds, where this file begins with it; one of nothing where it does not. */
 async function digestHeld(
   transfer: Transfer,
-  { workspace, path, file, partKey }: StoreJob,
+  { file }: StoreJob,
+  { heldBytes, digest }: { readonly heldBytes: bigint; readonly digest: string },
 ): Promise<Digester> {
-  const { heldBytes, digest } = await findPart(transfer, { workspace, path, partKey });
   const digester = createDigester();
   if (heldBytes === 0n || heldBytes > BigInt(file.entry.sizeBytes)) return digester;
   const buffer = Buffer.allocUnsafe(chunkBytes);
@@ -125,12 +138,12 @@ interface PartName {
 async function findPart(
   { files, call }: Transfer,
   name: PartName,
-): Promise<{ readonly heldBytes: bigint; readonly digest: string }> {
+): Promise<{ readonly heldBytes: bigint; readonly digest: string; readonly acceptsPacked: boolean }> {
   try {
     return await files.findPart(name, call);
   } catch (error) {
     // A node of before keeps none.
-    if (isFault(error, "VERSION_UNSUPPORTED")) return { heldBytes: 0n, digest: "" };
+    if (isFault(error, "VERSION_UNSUPPORTED")) return { heldBytes: 0n, digest: "", acceptsPacked: false };
     throw error;
   }
 }
@@ -157,8 +170,10 @@ async function* fileMessages(
   const { file, known } = job;
   const { entry } = file;
   yield headerOf(job, digester);
-  if (known) yield* newParts(transfer, { file, known, digester });
-  else yield* allParts(transfer, { file, digester });
+  const parts = known
+    ? newParts(transfer, { file, known, digester })
+    : allParts(transfer, { file, digester });
+  for await (const part of job.packs === true ? packParts(parts) : parts) yield { part };
   if (file.hasChanged()) {
     throw new Fault("INTEGRITY_FAILURE", `${entry.path} was changed while it was sent`, {
       hint: "repeat the command",
@@ -172,7 +187,7 @@ async function* fileMessages(
 async function* allParts(
   { onBytes }: Transfer,
   { file, digester }: { readonly file: OpenFile; readonly digester: Digester },
-): AsyncGenerator<WriteMessage, void> {
+): AsyncGenerator<BytesPart, void> {
   const pool = createChunkPool(chunkBytes);
   for (;;) {
     const buffer = pool.take();
@@ -180,7 +195,7 @@ async function* allParts(
     if (count === 0) return;
     const value = pool.lend(buffer, count);
     digester.update(value);
-    yield { part: { case: "chunk", value } };
+    yield { case: "chunk", value };
     onBytes(count);
   }
 }
@@ -189,15 +204,15 @@ async function* allParts(
 async function* newParts(
   { onBytes, onReused, signal }: Transfer,
   { file, ...options }: { readonly file: OpenFile; readonly known: KnownChunks; readonly digester: Digester },
-): AsyncGenerator<WriteMessage, void> {
+): AsyncGenerator<BytesPart, void> {
   for await (const part of diffFile(file, { ...options, signal })) {
     if (part.kind === "copy") {
-      yield { part: { case: "copy", value: toWireCopy(part) } };
+      yield { case: "copy", value: toWireCopy(part) };
       onReused(part.sizeBytes);
       continue;
     }
     const { byteLength } = part.bytes;
-    yield { part: { case: "chunk", value: part.bytes } };
+    yield { case: "chunk", value: part.bytes };
     onBytes(byteLength);
   }
 }

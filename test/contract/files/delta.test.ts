@@ -2,66 +2,16 @@ import { randomBytes } from "node:crypto";
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { fetchFile } from "../../../gateway/cli/files/fetch-file.ts";
-import { storeFile } from "../../../gateway/cli/files/store-file.ts";
-import type { Transfer } from "../../../gateway/cli/files/transfer.ts";
 import { digestOf } from "../../../shared/content/digest.ts";
 import { Fault } from "../../../shared/fault/fault.ts";
 import { type Files, WritePrecondition } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Client } from "../../../shared/rpc/service.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { openFilesKit, type FilesKit } from "../../support/files-kit.ts";
-import { openTempRoot, p, type TempRoot } from "../../unit/root/temp-root.ts";
+import { openTempRoot, type TempRoot } from "../../unit/root/temp-root.ts";
+import { get, put, workspace } from "./one-file.ts";
 
 const mebi = 1024 * 1024;
-const workspace = "devbox:/app";
-
-/** A transfer without a program around it, that counts. */
-function makeTransfer(
-  files: Client<typeof Files>,
-): Transfer & { readonly call: { readonly deadlineMs: number } } {
-  const { signal } = new AbortController();
-  let [movedBytes, reusedBytes] = [0, 0];
-  return {
-    files,
-    call: { signal, deadlineMs: 60_000 },
-    signal,
-    isInterrupted: () => false,
-    onBytes: (bytes) => void (movedBytes += bytes),
-    onReused: (bytes) => void (reusedBytes += bytes),
-    onTotal: () => undefined,
-    get movedBytes() {
-      return movedBytes;
-    },
-    get reusedBytes() {
-      return reusedBytes;
-    },
-    goOn: (_, attempt) => attempt(),
-  };
-}
-
-async function put(files: Client<typeof Files>, here: TempRoot): Promise<Transfer> {
-  const transfer = makeTransfer(files);
-  await using file = await here.root.openFile(p("file"));
-  const condition = { kind: "any" } as const;
-  await storeFile(transfer, { workspace, path: "file", file, condition, partKey: "key" });
-  return transfer;
-}
-
-async function get(files: Client<typeof Files>, here: TempRoot, sizeBytes: number): Promise<Transfer> {
-  const transfer = makeTransfer(files);
-  const place = { root: here.root, path: p("file"), shown: "file" };
-  const precondition = { kind: "any" } as const;
-  await fetchFile(transfer, {
-    workspace,
-    path: "file",
-    place,
-    sizeBytes,
-    precondition,
-    partKey: "0".repeat(32),
-  });
-  return transfer;
-}
 
 /** The same file on both sides, but for a byte that stands in front here. */
 async function openBoth(

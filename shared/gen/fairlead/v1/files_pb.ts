@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/files.proto.
  */
 export const file_fairlead_v1_files: GenFile = /*@__PURE__*/
-  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIi8KA1BpbhIWCg5jYW5vbmljYWxfcGF0aBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCSK6AQoVRmlsZXNQcmVmbGlnaHRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEi0KCW9wZXJhdGlvbhgDIAEoDjIaLmZhaXJsZWFkLnYxLkZpbGVPcGVyYXRpb24SEwoLY291bnRfYmVsb3cYBCABKAgSJwoGZXh0ZW50GAUgASgLMhcuZmFpcmxlYWQudjEuVHJlZUV4dGVudBITCgtsZWFzZV9lcG9jaBgWIAEoBCJACgpUcmVlRXh0ZW50Eg8KB2VudHJpZXMYASABKAQSDQoFZGVwdGgYAiABKA0SEgoKcGF0aF9ieXRlcxgDIAEoBCKBAQoWRmlsZXNQcmVmbGlnaHRSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIQCghpZGVudGl0eRgDIAEoCRINCgViZWxvdxgEIAEoBCLSAQoGRXhwb3J0EhEKCXdvcmtzcGFjZRgBIAEoCRIQCgh3cml0YWJsZRgCIAEoCBITCgtjb250YWlubWVudBgDIAEoCRINCgVzdGF0ZRgEIAEoCRITCgtsZWFzZV9lcG9jaBgFIAEoBBIQCghzaW5jZV9tcxgGIAEoAxIOCgZyZWFzb24YByABKAkSMgoJZnJlc2huZXNzGAggASgLMh8uZmFpcmxlYWQudjEuV29ya3NwYWNlRnJlc2huZXNzEhQKDGlnbm9yZXNfY2FzZRgJIAEoCCInChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdBIMCgRub2RlGAEgASgJIkAKGEZpbGVzTGlzdEV4cG9ydHNSZXNwb25zZRIkCgdleHBvcnRzGAEgAygLMhMuZmFpcmxlYWQudjEuRXhwb3J0InsKEEZpbGVzU3RhdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEgoKYXNrX25vYm9keRgDIAEoCBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQiWwoRRmlsZXNTdGF0UmVzcG9uc2USIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiqAEKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEhIKBWxpbWl0GAQgASgNSACIAQESDgoGY3Vyc29yGAUgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhITCgtsZWFzZV9lcG9jaBgWIAEoBEIICgZfbGltaXQinwEKEUZpbGVzTGlzdFJlc3BvbnNlEiMKB2VudHJpZXMYASADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgCIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRITCgtuZXh0X2N1cnNvchgDIAEoCRIjCgZzb3VyY2UYBCABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2Ui9AEKEEZpbGVzUmVhZFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDgoGb2Zmc2V0GAMgASgEEg4KBmxlbmd0aBgEIAEoBBIQCghpZl9tYXRjaBgFIAEoCRIUCgxyZXN1bWVfYnl0ZXMYBiABKAQSFQoNcmVzdW1lX2RpZ2VzdBgHIAEoCRIsCgxrbm93bl9jaHVua3MYCCABKAsyFi5mYWlybGVhZC52MS5DaHVua0xpc3QSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEIkEKCUNodW5rTGlzdBIUCgxhdmVyYWdlX2JpdHMYASABKA0SDQoFc2l6ZXMYAiADKA0SDwoHZGlnZXN0cxgDIAEoDCIuCghGaWxlQ29weRIOCgZvZmZzZXQYASABKAQSEgoKc2l6ZV9ieXRlcxgCIAEoBCKxAQoRRmlsZXNSZWFkUmVzcG9uc2USKQoGaGVhZGVyGAEgASgLMhcuZmFpcmxlYWQudjEuRmlsZUhlYWRlckgAEisKB3RyYWlsZXIYAiABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlckgAEhUKBWNodW5rGAMgASgMQgSwuxgBSAASJQoEY29weRgEIAEoCzIVLmZhaXJsZWFkLnYxLkZpbGVDb3B5SABCBgoEcGFydCJrCgpGaWxlSGVhZGVyEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhUKDXJlc3VtZWRfYnl0ZXMYAyABKAQiMQoLRmlsZVRyYWlsZXISEgoKc2l6ZV9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkisgEKEUZpbGVzV3JpdGVSZXF1ZXN0EioKBmhlYWRlchgBIAEoCzIYLmZhaXJsZWFkLnYxLldyaXRlSGVhZGVySAASKwoHdHJhaWxlchgCIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVySAASFQoFY2h1bmsYAyABKAxCBLC7GAFIABIlCgRjb3B5GAQgASgLMhUuZmFpcmxlYWQudjEuRmlsZUNvcHlIAEIGCgRwYXJ0ItMCCgtXcml0ZUhlYWRlchIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRI0CgxwcmVjb25kaXRpb24YAyABKA4yHi5mYWlybGVhZC52MS5Xcml0ZVByZWNvbmRpdGlvbhIQCghpZl9tYXRjaBgEIAEoCRIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCnNpemVfYnl0ZXMYByABKAQSHgoWcmVmdXNlX21pc3NpbmdfcGFyZW50cxgIIAEoCBIRCglvcl9hYnNlbnQYCSABKAgSEAoIcGFydF9rZXkYCiABKAkSFAoMcmVzdW1lX2J5dGVzGAsgASgEEhUKDXJlc3VtZV9kaWdlc3QYDCABKAkSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEIooBChJGaWxlc1dyaXRlUmVzcG9uc2USIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USEwoLcHVibGljYXRpb24YAyABKAkSFwoPcmVwbGFjZWRfZGlnZXN0GAQgASgJIl4KFEZpbGVzRmluZFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJEhMKC2xlYXNlX2Vwb2NoGBYgASgEImAKFUZpbGVzRmluZFBhcnRSZXNwb25zZRISCgpoZWxkX2J5dGVzGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRIjCgZzb3VyY2UYAyABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UibQoWRmlsZXNMaXN0Q2h1bmtzUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQiZgoXRmlsZXNMaXN0Q2h1bmtzUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEiYKBmNodW5rcxgCIAEoCzIWLmZhaXJsZWFkLnYxLkNodW5rTGlzdCJeChRGaWxlc0Ryb3BQYXJ0UmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIQCghwYXJ0X2tleRgDIAEoCRITCgtsZWFzZV9lcG9jaBgWIAEoBCI8ChVGaWxlc0Ryb3BQYXJ0UmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIs8BChJGaWxlc1JlbW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEhAKCGlmX21hdGNoGAQgASgJEicKB2lmX2tpbmQYBSABKA4yFi5mYWlybGVhZC52MS5FbnRyeUtpbmQSFgoOaWZfbGlua190YXJnZXQYBiABKAkSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEIksKE0ZpbGVzUmVtb3ZlUmVzcG9uc2USDwoHcmVtb3ZlZBgBIAEoBBIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UimgEKEEZpbGVzTW92ZVJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBGZyb20YAiABKAkSCgoCdG8YAyABKAkSIgoIZnJvbV9waW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SIAoGdG9fcGluGBUgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEIjgKEUZpbGVzTW92ZVJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSJ+ChZGaWxlc01ha2VGb2xkZXJSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg8KB3BhcmVudHMYAyABKAgSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEImEKF0ZpbGVzTWFrZUZvbGRlclJlc3BvbnNlEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIpoBChRGaWxlc1JlYWRUcmVlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIOCgZzdHJpY3QYAyABKAgSDwoHZXhjbHVkZRgEIAMoCRIMCgRvbmx5GAUgAygJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhITCgtsZWFzZV9lcG9jaBgWIAEoBCKJAgoVRmlsZXNSZWFkVHJlZVJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRInCgdlbnRyaWVzGAIgAygLMhYuZmFpcmxlYWQudjEuVHJlZUVudHJ5EisKCHByb2JsZW1zGAMgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEi4KDGZpbGVfdHJhaWxlchgEIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVyEi4KDHRyZWVfdHJhaWxlchgFIAEoCzIYLmZhaXJsZWFkLnYxLlRyZWVUcmFpbGVyEhUKB2NvbnRlbnQYBiABKAxCBLC7GAEiewoJVHJlZUVudHJ5EiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSFAoMaW5saW5lX2J5dGVzGAIgASgEEhAKCHN0cmVhbWVkGAMgASgIEhEKCWNvcHlfZnJvbRgEIAEoCRIQCghpZl9tYXRjaBgFIAEoCSJwCgtUcmVlVHJhaWxlchINCgVmaWxlcxgBIAEoBBIPCgdmb2xkZXJzGAIgASgEEg0KBWxpbmtzGAMgASgEEhIKCnNpemVfYnl0ZXMYBCABKAQSDgoGZmFpbGVkGAUgASgEEg4KBmRpZ2VzdBgGIAEoCSLlAQoVRmlsZXNXcml0ZVRyZWVSZXF1ZXN0EiwKBmhlYWRlchgBIAEoCzIcLmZhaXJsZWFkLnYxLldyaXRlVHJlZUhlYWRlchInCgdlbnRyaWVzGAIgAygLMhYuZmFpcmxlYWQudjEuVHJlZUVudHJ5Ei4KDGZpbGVfdHJhaWxlchgDIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVyEi4KDHRyZWVfdHJhaWxlchgEIAEoCzIYLmZhaXJsZWFkLnYxLlRyZWVUcmFpbGVyEhUKB2NvbnRlbnQYBSABKAxCBLC7GAEijAIKD1dyaXRlVHJlZUhlYWRlchIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRI0CgxwcmVjb25kaXRpb24YAyABKA4yHi5mYWlybGVhZC52MS5Xcml0ZVByZWNvbmRpdGlvbhIOCgZzdHJpY3QYBCABKAgSDAoEbW9kZRgFIAEoDRITCgttb2RpZmllZF9ucxgGIAEoAxISCgprZWVwX2VxdWFsGAcgASgIEicKBmV4dGVudBgIIAEoCzIXLmZhaXJsZWFkLnYxLlRyZWVFeHRlbnQSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEIqcBChZGaWxlc1dyaXRlVHJlZVJlc3BvbnNlEigKBnN0b3JlZBgBIAEoCzIYLmZhaXJsZWFkLnYxLlRyZWVUcmFpbGVyEisKCHByb2JsZW1zGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEiMKBnNvdXJjZRgDIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIRCgl1bmNoYW5nZWQYBCABKAQikgEKFEZpbGVzTWFuaWZlc3RSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhQKDGtub3duX2RpZ2VzdBgDIAEoCRIPCgdzaGFsbG93GAQgASgIEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhITCgtsZWFzZV9lcG9jaBgWIAEoBCL5AQoVRmlsZXNNYW5pZmVzdFJlc3BvbnNlEiMKBnNvdXJjZRgBIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIOCgZkaWdlc3QYAiABKAkSEQoJdW5jaGFuZ2VkGAMgASgIEiMKB2VudHJpZXMYBCADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgFIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRItCgd0cmFpbGVyGAYgASgLMhwuZmFpcmxlYWQudjEuTWFuaWZlc3RUcmFpbGVyEhcKD2ZvbGRlcl9pZGVudGl0eRgHIAEoCSKQAQoPTWFuaWZlc3RUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSFAoMaGFzaGVkX2ZpbGVzGAYgASgEEhQKDGhhc2hlZF9ieXRlcxgHIAEoBCJ3ChFGaWxlc1dhdGNoUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRINCgVzaW5jZRgDIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQijwIKEkZpbGVzV2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuRmlsZXNXYXRjaEtpbmQSDgoGY3Vyc29yGAIgASgJEgwKBHBhdGgYAyABKAkSDAoEZnJvbRgEIAEoCRIhCgVlbnRyeRgFIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiEKBWZhdWx0GAYgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQSDwoHZm9sZGVycxgHIAEoBBIXCg9jb3ZlcmVkX2ZvbGRlcnMYCCABKAQSDQoFdG9rZW4YCSABKAkSIwoGc291cmNlGAogASgLMhMuZmFpcmxlYWQudjEuU291cmNlIkwKE0ZpbGVzQmFycmllclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEg0KBXRva2VuGAIgASgJEhMKC2xlYXNlX2Vwb2NoGBYgASgEIkkKFEZpbGVzQmFycmllclJlc3BvbnNlEg4KBmN1cnNvchgBIAEoCRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0IsUBChJXb3Jrc3BhY2VGcmVzaG5lc3MSDQoFd2F0Y2gYASABKAkSFQoNbGFzdF9ldmVudF9tcxgCIAEoAxIUCgxsYXN0X3NjYW5fbXMYAyABKAMSDwoHZm9sZGVycxgEIAEoBBIXCg9jb3ZlcmVkX2ZvbGRlcnMYBSABKAQSIQoFZmF1bHQYBiABKAsyEi5mYWlybGVhZC52MS5GYXVsdBImCgVsaW1pdBgHIAEoCzIXLmZhaXJsZWFkLnYxLldhdGNoTGltaXQiSwoKV2F0Y2hMaW1pdBINCgVsaW1pdBgBIAEoBBIPCgdzZXR0aW5nGAIgASgJEgwKBHVzZWQYAyABKAQSDwoHcmVhY2hlZBgEIAEoCCp+CglFbnRyeUtpbmQSGgoWRU5UUllfS0lORF9VTlNQRUNJRklFRBAAEhMKD0VOVFJZX0tJTkRfRklMRRABEhUKEUVOVFJZX0tJTkRfRk9MREVSEAISEwoPRU5UUllfS0lORF9MSU5LEAMSFAoQRU5UUllfS0lORF9PVEhFUhAEKtUBCg1GaWxlT3BlcmF0aW9uEh4KGkZJTEVfT1BFUkFUSU9OX1VOU1BFQ0lGSUVEEAASFwoTRklMRV9PUEVSQVRJT05fUkVBRBABEhgKFEZJTEVfT1BFUkFUSU9OX1dSSVRFEAISGQoVRklMRV9PUEVSQVRJT05fUkVNT1ZFEAMSFwoTRklMRV9PUEVSQVRJT05fTU9WRRAEEh4KGkZJTEVfT1BFUkFUSU9OX01BS0VfRk9MREVSEAUSHQoZRklMRV9PUEVSQVRJT05fV1JJVEVfVFJFRRAGKpABChFXcml0ZVByZWNvbmRpdGlvbhIiCh5XUklURV9QUkVDT05ESVRJT05fVU5TUEVDSUZJRUQQABIdChlXUklURV9QUkVDT05ESVRJT05fQUJTRU5UEAESHAoYV1JJVEVfUFJFQ09ORElUSU9OX01BVENIEAISGgoWV1JJVEVfUFJFQ09ORElUSU9OX0FOWRADKuICCg5GaWxlc1dhdGNoS2luZBIgChxGSUxFU19XQVRDSF9LSU5EX1VOU1BFQ0lGSUVEEAASHgoaRklMRVNfV0FUQ0hfS0lORF9BVkFJTEFCTEUQARIgChxGSUxFU19XQVRDSF9LSU5EX1VOQVZBSUxBQkxFEAISGAoURklMRVNfV0FUQ0hfS0lORF9HQVAQAxIcChhGSUxFU19XQVRDSF9LSU5EX0NSRUFURUQQBBIcChhGSUxFU19XQVRDSF9LSU5EX0NIQU5HRUQQBRIcChhGSUxFU19XQVRDSF9LSU5EX1JFTU9WRUQQBhIaChZGSUxFU19XQVRDSF9LSU5EX01PVkVEEAcSHgoaRklMRVNfV0FUQ0hfS0lORF9QRVJNSVRURUQQCBIeChpGSUxFU19XQVRDSF9LSU5EX1dJVEhEUkFXThAJEhwKGEZJTEVTX1dBVENIX0tJTkRfU0VUVExFRBAKMpIMCgVGaWxlcxJkCgtMaXN0RXhwb3J0cxIkLmZhaXJsZWFkLnYxLkZpbGVzTGlzdEV4cG9ydHNSZXF1ZXN0GiUuZmFpcmxlYWQudjEuRmlsZXNMaXN0RXhwb3J0c1Jlc3BvbnNlIgiouxgByLsYARJPCgRTdGF0Eh0uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzU3RhdFJlc3BvbnNlIgiouxgByLsYAhJPCgRMaXN0Eh0uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzTGlzdFJlc3BvbnNlIgiouxgByLsYAhJeCglQcmVmbGlnaHQSIi5mYWlybGVhZC52MS5GaWxlc1ByZWZsaWdodFJlcXVlc3QaIy5mYWlybGVhZC52MS5GaWxlc1ByZWZsaWdodFJlc3BvbnNlIgiouxgByLsYAhJRCgRSZWFkEh0uZmFpcmxlYWQudjEuRmlsZXNSZWFkUmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFJlc3BvbnNlIgiouxgByLsYAjABElQKBVdyaXRlEh4uZmFpcmxlYWQudjEuRmlsZXNXcml0ZVJlcXVlc3QaHy5mYWlybGVhZC52MS5GaWxlc1dyaXRlUmVzcG9uc2UiCKi7GAPIuxgCKAESVQoGUmVtb3ZlEh8uZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXF1ZXN0GiAuZmFpcmxlYWQudjEuRmlsZXNSZW1vdmVSZXNwb25zZSIIqLsYA8i7GAISTwoETW92ZRIdLmZhaXJsZWFkLnYxLkZpbGVzTW92ZVJlcXVlc3QaHi5mYWlybGVhZC52MS5GaWxlc01vdmVSZXNwb25zZSIIqLsYA8i7GAISYQoKTWFrZUZvbGRlchIjLmZhaXJsZWFkLnYxLkZpbGVzTWFrZUZvbGRlclJlcXVlc3QaJC5mYWlybGVhZC52MS5GaWxlc01ha2VGb2xkZXJSZXNwb25zZSIIqLsYA8i7GAISXQoIUmVhZFRyZWUSIS5mYWlybGVhZC52MS5GaWxlc1JlYWRUcmVlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXNwb25zZSIIqLsYAci7GAIwARJgCglXcml0ZVRyZWUSIi5mYWlybGVhZC52MS5GaWxlc1dyaXRlVHJlZVJlcXVlc3QaIy5mYWlybGVhZC52MS5GaWxlc1dyaXRlVHJlZVJlc3BvbnNlIgiouxgDyLsYAigBEl0KCE1hbmlmZXN0EiEuZmFpcmxlYWQudjEuRmlsZXNNYW5pZmVzdFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc01hbmlmZXN0UmVzcG9uc2UiCKi7GAHIuxgCMAESWwoIRmluZFBhcnQSIS5mYWlybGVhZC52MS5GaWxlc0ZpbmRQYXJ0UmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzRmluZFBhcnRSZXNwb25zZSIIqLsYAci7GAISYwoKTGlzdENodW5rcxIjLmZhaXJsZWFkLnYxLkZpbGVzTGlzdENodW5rc1JlcXVlc3QaJC5mYWlybGVhZC52MS5GaWxlc0xpc3RDaHVua3NSZXNwb25zZSIIqLsYAci7GAIwARJbCghEcm9wUGFydBIhLmZhaXJsZWFkLnYxLkZpbGVzRHJvcFBhcnRSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNEcm9wUGFydFJlc3BvbnNlIgiouxgByLsYAhJUCgVXYXRjaBIeLmZhaXJsZWFkLnYxLkZpbGVzV2F0Y2hSZXF1ZXN0Gh8uZmFpcmxlYWQudjEuRmlsZXNXYXRjaFJlc3BvbnNlIgiouxgByLsYAjABElgKB0JhcnJpZXISIC5mYWlybGVhZC52MS5GaWxlc0JhcnJpZXJSZXF1ZXN0GiEuZmFpcmxlYWQudjEuRmlsZXNCYXJyaWVyUmVzcG9uc2UiCKi7GAHIuxgCYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_options]);
+  fileDesc("ChdmYWlybGVhZC92MS9maWxlcy5wcm90bxILZmFpcmxlYWQudjEilwEKBUVudHJ5EgwKBHBhdGgYASABKAkSJAoEa2luZBgCIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBISCgpzaXplX2J5dGVzGAMgASgEEgwKBG1vZGUYBCABKA0SEwoLbW9kaWZpZWRfbnMYBSABKAMSEwoLbGlua190YXJnZXQYBiABKAkSDgoGZGlnZXN0GAcgASgJIj8KDEVudHJ5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiXAoGU291cmNlEg8KB25vZGVfaWQYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEhYKDnJlcXVlc3RlZF9wYXRoGAMgASgJEhYKDmNhbm9uaWNhbF9wYXRoGAQgASgJIi8KA1BpbhIWCg5jYW5vbmljYWxfcGF0aBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCSK6AQoVRmlsZXNQcmVmbGlnaHRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEi0KCW9wZXJhdGlvbhgDIAEoDjIaLmZhaXJsZWFkLnYxLkZpbGVPcGVyYXRpb24SEwoLY291bnRfYmVsb3cYBCABKAgSJwoGZXh0ZW50GAUgASgLMhcuZmFpcmxlYWQudjEuVHJlZUV4dGVudBITCgtsZWFzZV9lcG9jaBgWIAEoBCJACgpUcmVlRXh0ZW50Eg8KB2VudHJpZXMYASABKAQSDQoFZGVwdGgYAiABKA0SEgoKcGF0aF9ieXRlcxgDIAEoBCKBAQoWRmlsZXNQcmVmbGlnaHRSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIQCghpZGVudGl0eRgDIAEoCRINCgViZWxvdxgEIAEoBCLSAQoGRXhwb3J0EhEKCXdvcmtzcGFjZRgBIAEoCRIQCgh3cml0YWJsZRgCIAEoCBITCgtjb250YWlubWVudBgDIAEoCRINCgVzdGF0ZRgEIAEoCRITCgtsZWFzZV9lcG9jaBgFIAEoBBIQCghzaW5jZV9tcxgGIAEoAxIOCgZyZWFzb24YByABKAkSMgoJZnJlc2huZXNzGAggASgLMh8uZmFpcmxlYWQudjEuV29ya3NwYWNlRnJlc2huZXNzEhQKDGlnbm9yZXNfY2FzZRgJIAEoCCInChdGaWxlc0xpc3RFeHBvcnRzUmVxdWVzdBIMCgRub2RlGAEgASgJIkAKGEZpbGVzTGlzdEV4cG9ydHNSZXNwb25zZRIkCgdleHBvcnRzGAEgAygLMhMuZmFpcmxlYWQudjEuRXhwb3J0InsKEEZpbGVzU3RhdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEgoKYXNrX25vYm9keRgDIAEoCBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQiWwoRRmlsZXNTdGF0UmVzcG9uc2USIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiqAEKEEZpbGVzTGlzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEQoJcmVjdXJzaXZlGAMgASgIEhIKBWxpbWl0GAQgASgNSACIAQESDgoGY3Vyc29yGAUgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhITCgtsZWFzZV9lcG9jaBgWIAEoBEIICgZfbGltaXQinwEKEUZpbGVzTGlzdFJlc3BvbnNlEiMKB2VudHJpZXMYASADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIrCghwcm9ibGVtcxgCIAMoCzIZLmZhaXJsZWFkLnYxLkVudHJ5UHJvYmxlbRITCgtuZXh0X2N1cnNvchgDIAEoCRIjCgZzb3VyY2UYBCABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UijAIKEEZpbGVzUmVhZFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDgoGb2Zmc2V0GAMgASgEEg4KBmxlbmd0aBgEIAEoBBIQCghpZl9tYXRjaBgFIAEoCRIUCgxyZXN1bWVfYnl0ZXMYBiABKAQSFQoNcmVzdW1lX2RpZ2VzdBgHIAEoCRIsCgxrbm93bl9jaHVua3MYCCABKAsyFi5mYWlybGVhZC52MS5DaHVua0xpc3QSFgoOYWNjZXB0c19wYWNrZWQYCSABKAgSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEIkEKCUNodW5rTGlzdBIUCgxhdmVyYWdlX2JpdHMYASABKA0SDQoFc2l6ZXMYAiADKA0SDwoHZGlnZXN0cxgDIAEoDCIuCghGaWxlQ29weRIOCgZvZmZzZXQYASABKAQSEgoKc2l6ZV9ieXRlcxgCIAEoBCIyCgtQYWNrZWRCeXRlcxIPCgdjb250ZW50GAEgASgMEhIKCnNpemVfYnl0ZXMYAiABKA0i3QEKEUZpbGVzUmVhZFJlc3BvbnNlEikKBmhlYWRlchgBIAEoCzIXLmZhaXJsZWFkLnYxLkZpbGVIZWFkZXJIABIrCgd0cmFpbGVyGAIgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXJIABIVCgVjaHVuaxgDIAEoDEIEsLsYAUgAEiUKBGNvcHkYBCABKAsyFS5mYWlybGVhZC52MS5GaWxlQ29weUgAEioKBnBhY2tlZBgFIAEoCzIYLmZhaXJsZWFkLnYxLlBhY2tlZEJ5dGVzSABCBgoEcGFydCJrCgpGaWxlSGVhZGVyEiEKBWVudHJ5GAEgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIwoGc291cmNlGAIgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhUKDXJlc3VtZWRfYnl0ZXMYAyABKAQiMQoLRmlsZVRyYWlsZXISEgoKc2l6ZV9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAki3gEKEUZpbGVzV3JpdGVSZXF1ZXN0EioKBmhlYWRlchgBIAEoCzIYLmZhaXJsZWFkLnYxLldyaXRlSGVhZGVySAASKwoHdHJhaWxlchgCIAEoCzIYLmZhaXJsZWFkLnYxLkZpbGVUcmFpbGVySAASFQoFY2h1bmsYAyABKAxCBLC7GAFIABIlCgRjb3B5GAQgASgLMhUuZmFpcmxlYWQudjEuRmlsZUNvcHlIABIqCgZwYWNrZWQYBSABKAsyGC5mYWlybGVhZC52MS5QYWNrZWRCeXRlc0gAQgYKBHBhcnQi0wIKC1dyaXRlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEhAKCGlmX21hdGNoGAQgASgJEgwKBG1vZGUYBSABKA0SEwoLbW9kaWZpZWRfbnMYBiABKAMSEgoKc2l6ZV9ieXRlcxgHIAEoBBIeChZyZWZ1c2VfbWlzc2luZ19wYXJlbnRzGAggASgIEhEKCW9yX2Fic2VudBgJIAEoCBIQCghwYXJ0X2tleRgKIAEoCRIUCgxyZXN1bWVfYnl0ZXMYCyABKAQSFQoNcmVzdW1lX2RpZ2VzdBgMIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQiigEKEkZpbGVzV3JpdGVSZXNwb25zZRIhCgVlbnRyeRgBIAEoCzISLmZhaXJsZWFkLnYxLkVudHJ5EiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRITCgtwdWJsaWNhdGlvbhgDIAEoCRIXCg9yZXBsYWNlZF9kaWdlc3QYBCABKAkiXgoURmlsZXNGaW5kUGFydFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSEAoIcGFydF9rZXkYAyABKAkSEwoLbGVhc2VfZXBvY2gYFiABKAQieAoVRmlsZXNGaW5kUGFydFJlc3BvbnNlEhIKCmhlbGRfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJEiMKBnNvdXJjZRgDIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZRIWCg5hY2NlcHRzX3BhY2tlZBgEIAEoCCJtChZGaWxlc0xpc3RDaHVua3NSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhITCgtsZWFzZV9lcG9jaBgWIAEoBCJmChdGaWxlc0xpc3RDaHVua3NSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2USJgoGY2h1bmtzGAIgASgLMhYuZmFpcmxlYWQudjEuQ2h1bmtMaXN0Il4KFEZpbGVzRHJvcFBhcnRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEhAKCHBhcnRfa2V5GAMgASgJEhMKC2xlYXNlX2Vwb2NoGBYgASgEIjwKFUZpbGVzRHJvcFBhcnRSZXNwb25zZRIjCgZzb3VyY2UYASABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UizwEKEkZpbGVzUmVtb3ZlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEcGF0aBgCIAEoCRIRCglyZWN1cnNpdmUYAyABKAgSEAoIaWZfbWF0Y2gYBCABKAkSJwoHaWZfa2luZBgFIAEoDjIWLmZhaXJsZWFkLnYxLkVudHJ5S2luZBIWCg5pZl9saW5rX3RhcmdldBgGIAEoCRIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQiSwoTRmlsZXNSZW1vdmVSZXNwb25zZRIPCgdyZW1vdmVkGAEgASgEEiMKBnNvdXJjZRgCIAEoCzITLmZhaXJsZWFkLnYxLlNvdXJjZSKaAQoQRmlsZXNNb3ZlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDAoEZnJvbRgCIAEoCRIKCgJ0bxgDIAEoCRIiCghmcm9tX3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhIgCgZ0b19waW4YFSABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQiOAoRRmlsZXNNb3ZlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlIn4KFkZpbGVzTWFrZUZvbGRlclJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSDwoHcGFyZW50cxgDIAEoCBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQiYQoXRmlsZXNNYWtlRm9sZGVyUmVzcG9uc2USIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIjCgZzb3VyY2UYAiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UimgEKFEZpbGVzUmVhZFRyZWVSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg4KBnN0cmljdBgDIAEoCBIPCgdleGNsdWRlGAQgAygJEgwKBG9ubHkYBSADKAkSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEIokCChVGaWxlc1JlYWRUcmVlUmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSKwoIcHJvYmxlbXMYAyADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SLgoMZmlsZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAUgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgGIAEoDEIEsLsYASJ7CglUcmVlRW50cnkSIQoFZW50cnkYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIUCgxpbmxpbmVfYnl0ZXMYAiABKAQSEAoIc3RyZWFtZWQYAyABKAgSEQoJY29weV9mcm9tGAQgASgJEhAKCGlmX21hdGNoGAUgASgJInAKC1RyZWVUcmFpbGVyEg0KBWZpbGVzGAEgASgEEg8KB2ZvbGRlcnMYAiABKAQSDQoFbGlua3MYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBBIOCgZmYWlsZWQYBSABKAQSDgoGZGlnZXN0GAYgASgJIuUBChVGaWxlc1dyaXRlVHJlZVJlcXVlc3QSLAoGaGVhZGVyGAEgASgLMhwuZmFpcmxlYWQudjEuV3JpdGVUcmVlSGVhZGVyEicKB2VudHJpZXMYAiADKAsyFi5mYWlybGVhZC52MS5UcmVlRW50cnkSLgoMZmlsZV90cmFpbGVyGAMgASgLMhguZmFpcmxlYWQudjEuRmlsZVRyYWlsZXISLgoMdHJlZV90cmFpbGVyGAQgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISFQoHY29udGVudBgFIAEoDEIEsLsYASKMAgoPV3JpdGVUcmVlSGVhZGVyEhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEjQKDHByZWNvbmRpdGlvbhgDIAEoDjIeLmZhaXJsZWFkLnYxLldyaXRlUHJlY29uZGl0aW9uEg4KBnN0cmljdBgEIAEoCBIMCgRtb2RlGAUgASgNEhMKC21vZGlmaWVkX25zGAYgASgDEhIKCmtlZXBfZXF1YWwYByABKAgSJwoGZXh0ZW50GAggASgLMhcuZmFpcmxlYWQudjEuVHJlZUV4dGVudBIdCgNwaW4YFCABKAsyEC5mYWlybGVhZC52MS5QaW4SEwoLbGVhc2VfZXBvY2gYFiABKAQipwEKFkZpbGVzV3JpdGVUcmVlUmVzcG9uc2USKAoGc3RvcmVkGAEgASgLMhguZmFpcmxlYWQudjEuVHJlZVRyYWlsZXISKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIwoGc291cmNlGAMgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEhEKCXVuY2hhbmdlZBgEIAEoBCKSAQoURmlsZXNNYW5pZmVzdFJlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJEgwKBHBhdGgYAiABKAkSFAoMa25vd25fZGlnZXN0GAMgASgJEg8KB3NoYWxsb3cYBCABKAgSHQoDcGluGBQgASgLMhAuZmFpcmxlYWQudjEuUGluEhMKC2xlYXNlX2Vwb2NoGBYgASgEIvkBChVGaWxlc01hbmlmZXN0UmVzcG9uc2USIwoGc291cmNlGAEgASgLMhMuZmFpcmxlYWQudjEuU291cmNlEg4KBmRpZ2VzdBgCIAEoCRIRCgl1bmNoYW5nZWQYAyABKAgSIwoHZW50cmllcxgEIAMoCzISLmZhaXJsZWFkLnYxLkVudHJ5EisKCHByb2JsZW1zGAUgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtEi0KB3RyYWlsZXIYBiABKAsyHC5mYWlybGVhZC52MS5NYW5pZmVzdFRyYWlsZXISFwoPZm9sZGVyX2lkZW50aXR5GAcgASgJIpABCg9NYW5pZmVzdFRyYWlsZXISDQoFZmlsZXMYASABKAQSDwoHZm9sZGVycxgCIAEoBBINCgVsaW5rcxgDIAEoBBISCgpzaXplX2J5dGVzGAQgASgEEg4KBmZhaWxlZBgFIAEoBBIUCgxoYXNoZWRfZmlsZXMYBiABKAQSFAoMaGFzaGVkX2J5dGVzGAcgASgEIncKEUZpbGVzV2F0Y2hSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEg0KBXNpbmNlGAMgASgJEh0KA3BpbhgUIAEoCzIQLmZhaXJsZWFkLnYxLlBpbhITCgtsZWFzZV9lcG9jaBgWIAEoBCKPAgoSRmlsZXNXYXRjaFJlc3BvbnNlEikKBGtpbmQYASABKA4yGy5mYWlybGVhZC52MS5GaWxlc1dhdGNoS2luZBIOCgZjdXJzb3IYAiABKAkSDAoEcGF0aBgDIAEoCRIMCgRmcm9tGAQgASgJEiEKBWVudHJ5GAUgASgLMhIuZmFpcmxlYWQudjEuRW50cnkSIQoFZmF1bHQYBiABKAsyEi5mYWlybGVhZC52MS5GYXVsdBIPCgdmb2xkZXJzGAcgASgEEhcKD2NvdmVyZWRfZm9sZGVycxgIIAEoBBINCgV0b2tlbhgJIAEoCRIjCgZzb3VyY2UYCiABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiTAoTRmlsZXNCYXJyaWVyUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDQoFdG9rZW4YAiABKAkSEwoLbGVhc2VfZXBvY2gYFiABKAQiSQoURmlsZXNCYXJyaWVyUmVzcG9uc2USDgoGY3Vyc29yGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQixQEKEldvcmtzcGFjZUZyZXNobmVzcxINCgV3YXRjaBgBIAEoCRIVCg1sYXN0X2V2ZW50X21zGAIgASgDEhQKDGxhc3Rfc2Nhbl9tcxgDIAEoAxIPCgdmb2xkZXJzGAQgASgEEhcKD2NvdmVyZWRfZm9sZGVycxgFIAEoBBIhCgVmYXVsdBgGIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0EiYKBWxpbWl0GAcgASgLMhcuZmFpcmxlYWQudjEuV2F0Y2hMaW1pdCJLCgpXYXRjaExpbWl0Eg0KBWxpbWl0GAEgASgEEg8KB3NldHRpbmcYAiABKAkSDAoEdXNlZBgDIAEoBBIPCgdyZWFjaGVkGAQgASgIKn4KCUVudHJ5S2luZBIaChZFTlRSWV9LSU5EX1VOU1BFQ0lGSUVEEAASEwoPRU5UUllfS0lORF9GSUxFEAESFQoRRU5UUllfS0lORF9GT0xERVIQAhITCg9FTlRSWV9LSU5EX0xJTksQAxIUChBFTlRSWV9LSU5EX09USEVSEAQq1QEKDUZpbGVPcGVyYXRpb24SHgoaRklMRV9PUEVSQVRJT05fVU5TUEVDSUZJRUQQABIXChNGSUxFX09QRVJBVElPTl9SRUFEEAESGAoURklMRV9PUEVSQVRJT05fV1JJVEUQAhIZChVGSUxFX09QRVJBVElPTl9SRU1PVkUQAxIXChNGSUxFX09QRVJBVElPTl9NT1ZFEAQSHgoaRklMRV9PUEVSQVRJT05fTUFLRV9GT0xERVIQBRIdChlGSUxFX09QRVJBVElPTl9XUklURV9UUkVFEAYqkAEKEVdyaXRlUHJlY29uZGl0aW9uEiIKHldSSVRFX1BSRUNPTkRJVElPTl9VTlNQRUNJRklFRBAAEh0KGVdSSVRFX1BSRUNPTkRJVElPTl9BQlNFTlQQARIcChhXUklURV9QUkVDT05ESVRJT05fTUFUQ0gQAhIaChZXUklURV9QUkVDT05ESVRJT05fQU5ZEAMq4gIKDkZpbGVzV2F0Y2hLaW5kEiAKHEZJTEVTX1dBVENIX0tJTkRfVU5TUEVDSUZJRUQQABIeChpGSUxFU19XQVRDSF9LSU5EX0FWQUlMQUJMRRABEiAKHEZJTEVTX1dBVENIX0tJTkRfVU5BVkFJTEFCTEUQAhIYChRGSUxFU19XQVRDSF9LSU5EX0dBUBADEhwKGEZJTEVTX1dBVENIX0tJTkRfQ1JFQVRFRBAEEhwKGEZJTEVTX1dBVENIX0tJTkRfQ0hBTkdFRBAFEhwKGEZJTEVTX1dBVENIX0tJTkRfUkVNT1ZFRBAGEhoKFkZJTEVTX1dBVENIX0tJTkRfTU9WRUQQBxIeChpGSUxFU19XQVRDSF9LSU5EX1BFUk1JVFRFRBAIEh4KGkZJTEVTX1dBVENIX0tJTkRfV0lUSERSQVdOEAkSHAoYRklMRVNfV0FUQ0hfS0lORF9TRVRUTEVEEAoykgwKBUZpbGVzEmQKC0xpc3RFeHBvcnRzEiQuZmFpcmxlYWQudjEuRmlsZXNMaXN0RXhwb3J0c1JlcXVlc3QaJS5mYWlybGVhZC52MS5GaWxlc0xpc3RFeHBvcnRzUmVzcG9uc2UiCKi7GAHIuxgBEk8KBFN0YXQSHS5mYWlybGVhZC52MS5GaWxlc1N0YXRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNTdGF0UmVzcG9uc2UiCKi7GAHIuxgCEk8KBExpc3QSHS5mYWlybGVhZC52MS5GaWxlc0xpc3RSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNMaXN0UmVzcG9uc2UiCKi7GAHIuxgCEl4KCVByZWZsaWdodBIiLmZhaXJsZWFkLnYxLkZpbGVzUHJlZmxpZ2h0UmVxdWVzdBojLmZhaXJsZWFkLnYxLkZpbGVzUHJlZmxpZ2h0UmVzcG9uc2UiCKi7GAHIuxgCElEKBFJlYWQSHS5mYWlybGVhZC52MS5GaWxlc1JlYWRSZXF1ZXN0Gh4uZmFpcmxlYWQudjEuRmlsZXNSZWFkUmVzcG9uc2UiCKi7GAHIuxgCMAESVAoFV3JpdGUSHi5mYWlybGVhZC52MS5GaWxlc1dyaXRlUmVxdWVzdBofLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVSZXNwb25zZSIIqLsYA8i7GAIoARJVCgZSZW1vdmUSHy5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlcXVlc3QaIC5mYWlybGVhZC52MS5GaWxlc1JlbW92ZVJlc3BvbnNlIgiouxgDyLsYAhJPCgRNb3ZlEh0uZmFpcmxlYWQudjEuRmlsZXNNb3ZlUmVxdWVzdBoeLmZhaXJsZWFkLnYxLkZpbGVzTW92ZVJlc3BvbnNlIgiouxgDyLsYAhJhCgpNYWtlRm9sZGVyEiMuZmFpcmxlYWQudjEuRmlsZXNNYWtlRm9sZGVyUmVxdWVzdBokLmZhaXJsZWFkLnYxLkZpbGVzTWFrZUZvbGRlclJlc3BvbnNlIgiouxgDyLsYAhJdCghSZWFkVHJlZRIhLmZhaXJsZWFkLnYxLkZpbGVzUmVhZFRyZWVSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNSZWFkVHJlZVJlc3BvbnNlIgiouxgByLsYAjABEmAKCVdyaXRlVHJlZRIiLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVxdWVzdBojLmZhaXJsZWFkLnYxLkZpbGVzV3JpdGVUcmVlUmVzcG9uc2UiCKi7GAPIuxgCKAESXQoITWFuaWZlc3QSIS5mYWlybGVhZC52MS5GaWxlc01hbmlmZXN0UmVxdWVzdBoiLmZhaXJsZWFkLnYxLkZpbGVzTWFuaWZlc3RSZXNwb25zZSIIqLsYAci7GAIwARJbCghGaW5kUGFydBIhLmZhaXJsZWFkLnYxLkZpbGVzRmluZFBhcnRSZXF1ZXN0GiIuZmFpcmxlYWQudjEuRmlsZXNGaW5kUGFydFJlc3BvbnNlIgiouxgByLsYAhJjCgpMaXN0Q2h1bmtzEiMuZmFpcmxlYWQudjEuRmlsZXNMaXN0Q2h1bmtzUmVxdWVzdBokLmZhaXJsZWFkLnYxLkZpbGVzTGlzdENodW5rc1Jlc3BvbnNlIgiouxgByLsYAjABElsKCERyb3BQYXJ0EiEuZmFpcmxlYWQudjEuRmlsZXNEcm9wUGFydFJlcXVlc3QaIi5mYWlybGVhZC52MS5GaWxlc0Ryb3BQYXJ0UmVzcG9uc2UiCKi7GAHIuxgCElQKBVdhdGNoEh4uZmFpcmxlYWQudjEuRmlsZXNXYXRjaFJlcXVlc3QaHy5mYWlybGVhZC52MS5GaWxlc1dhdGNoUmVzcG9uc2UiCKi7GAHIuxgCMAESWAoHQmFycmllchIgLmZhaXJsZWFkLnYxLkZpbGVzQmFycmllclJlcXVlc3QaIS5mYWlybGVhZC52MS5GaWxlc0JhcnJpZXJSZXNwb25zZSIIqLsYAci7GAJiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_options]);
 
 /**
  * An entry of a workspace.
@@ -678,6 +678,13 @@ export type FilesReadRequest = Message<"fairlead.v1.FilesReadRequest"> & {
   knownChunks?: ChunkList | undefined;
 
   /**
+   * Chunks may come packed.
+   *
+   * @generated from field: bool accepts_packed = 9;
+   */
+  acceptsPacked: boolean;
+
+  /**
    * Only on this; set by the gateway for its node.
    *
    * @generated from field: fairlead.v1.Pin pin = 20;
@@ -765,6 +772,34 @@ export const FileCopySchema: GenMessage<FileCopy> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_files, 16);
 
 /**
+ * A chunk that was packed, since it becomes smaller by it.
+ *
+ * @generated from message fairlead.v1.PackedBytes
+ */
+export type PackedBytes = Message<"fairlead.v1.PackedBytes"> & {
+  /**
+   * One zstd frame.
+   *
+   * @generated from field: bytes content = 1;
+   */
+  content: Uint8Array;
+
+  /**
+   * Bytes of the chunk, at most 1 MiB: a frame that becomes another number is `INTEGRITY_FAILURE`.
+   *
+   * @generated from field: uint32 size_bytes = 2;
+   */
+  sizeBytes: number;
+};
+
+/**
+ * Describes the message fairlead.v1.PackedBytes.
+ * Use `create(PackedBytesSchema)` to create a new message.
+ */
+export const PackedBytesSchema: GenMessage<PackedBytes> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_files, 17);
+
+/**
  * A part of a file.
  *
  * @generated from message fairlead.v1.FilesReadResponse
@@ -807,6 +842,14 @@ export type FilesReadResponse = Message<"fairlead.v1.FilesReadResponse"> & {
      */
     value: FileCopy;
     case: "copy";
+  } | {
+    /**
+     * A chunk in fewer bytes, in its place among the others; only where the caller accepts it.
+     *
+     * @generated from field: fairlead.v1.PackedBytes packed = 5;
+     */
+    value: PackedBytes;
+    case: "packed";
   } | { case: undefined; value?: undefined };
 };
 
@@ -815,7 +858,7 @@ export type FilesReadResponse = Message<"fairlead.v1.FilesReadResponse"> & {
  * Use `create(FilesReadResponseSchema)` to create a new message.
  */
 export const FilesReadResponseSchema: GenMessage<FilesReadResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 17);
+  messageDesc(file_fairlead_v1_files, 18);
 
 /**
  * What is about to come.
@@ -850,7 +893,7 @@ export type FileHeader = Message<"fairlead.v1.FileHeader"> & {
  * Use `create(FileHeaderSchema)` to create a new message.
  */
 export const FileHeaderSchema: GenMessage<FileHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 18);
+  messageDesc(file_fairlead_v1_files, 19);
 
 /**
  * What came.
@@ -878,7 +921,7 @@ export type FileTrailer = Message<"fairlead.v1.FileTrailer"> & {
  * Use `create(FileTrailerSchema)` to create a new message.
  */
 export const FileTrailerSchema: GenMessage<FileTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 19);
+  messageDesc(file_fairlead_v1_files, 20);
 
 /**
  * A part of a file to be written.
@@ -924,6 +967,14 @@ export type FilesWriteRequest = Message<"fairlead.v1.FilesWriteRequest"> & {
      */
     value: FileCopy;
     case: "copy";
+  } | {
+    /**
+     * A chunk in fewer bytes, in its place among the others; only where `FindPart` said that it is accepted.
+     *
+     * @generated from field: fairlead.v1.PackedBytes packed = 5;
+     */
+    value: PackedBytes;
+    case: "packed";
   } | { case: undefined; value?: undefined };
 };
 
@@ -932,7 +983,7 @@ export type FilesWriteRequest = Message<"fairlead.v1.FilesWriteRequest"> & {
  * Use `create(FilesWriteRequestSchema)` to create a new message.
  */
 export const FilesWriteRequestSchema: GenMessage<FilesWriteRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 20);
+  messageDesc(file_fairlead_v1_files, 21);
 
 /**
  * What is to be written.
@@ -1044,7 +1095,7 @@ export type WriteHeader = Message<"fairlead.v1.WriteHeader"> & {
  * Use `create(WriteHeaderSchema)` to create a new message.
  */
 export const WriteHeaderSchema: GenMessage<WriteHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 21);
+  messageDesc(file_fairlead_v1_files, 22);
 
 /**
  * What was written.
@@ -1086,7 +1137,7 @@ export type FilesWriteResponse = Message<"fairlead.v1.FilesWriteResponse"> & {
  * Use `create(FilesWriteResponseSchema)` to create a new message.
  */
 export const FilesWriteResponseSchema: GenMessage<FilesWriteResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 22);
+  messageDesc(file_fairlead_v1_files, 23);
 
 /**
  * Which part.
@@ -1128,7 +1179,7 @@ export type FilesFindPartRequest = Message<"fairlead.v1.FilesFindPartRequest"> &
  * Use `create(FilesFindPartRequestSchema)` to create a new message.
  */
 export const FilesFindPartRequestSchema: GenMessage<FilesFindPartRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 23);
+  messageDesc(file_fairlead_v1_files, 24);
 
 /**
  * What is kept of it.
@@ -1156,6 +1207,13 @@ export type FilesFindPartResponse = Message<"fairlead.v1.FilesFindPartResponse">
    * @generated from field: fairlead.v1.Source source = 3;
    */
   source?: Source | undefined;
+
+  /**
+   * The chunks of a write may come packed.
+   *
+   * @generated from field: bool accepts_packed = 4;
+   */
+  acceptsPacked: boolean;
 };
 
 /**
@@ -1163,7 +1221,7 @@ export type FilesFindPartResponse = Message<"fairlead.v1.FilesFindPartResponse">
  * Use `create(FilesFindPartResponseSchema)` to create a new message.
  */
 export const FilesFindPartResponseSchema: GenMessage<FilesFindPartResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 24);
+  messageDesc(file_fairlead_v1_files, 25);
 
 /**
  * Which file.
@@ -1205,7 +1263,7 @@ export type FilesListChunksRequest = Message<"fairlead.v1.FilesListChunksRequest
  * Use `create(FilesListChunksRequestSchema)` to create a new message.
  */
 export const FilesListChunksRequestSchema: GenMessage<FilesListChunksRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 25);
+  messageDesc(file_fairlead_v1_files, 26);
 
 /**
  * Some of its chunks, behind those of the messages before.
@@ -1233,7 +1291,7 @@ export type FilesListChunksResponse = Message<"fairlead.v1.FilesListChunksRespon
  * Use `create(FilesListChunksResponseSchema)` to create a new message.
  */
 export const FilesListChunksResponseSchema: GenMessage<FilesListChunksResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 26);
+  messageDesc(file_fairlead_v1_files, 27);
 
 /**
  * Which part.
@@ -1275,7 +1333,7 @@ export type FilesDropPartRequest = Message<"fairlead.v1.FilesDropPartRequest"> &
  * Use `create(FilesDropPartRequestSchema)` to create a new message.
  */
 export const FilesDropPartRequestSchema: GenMessage<FilesDropPartRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 27);
+  messageDesc(file_fairlead_v1_files, 28);
 
 /**
  * It is not there any more.
@@ -1296,7 +1354,7 @@ export type FilesDropPartResponse = Message<"fairlead.v1.FilesDropPartResponse">
  * Use `create(FilesDropPartResponseSchema)` to create a new message.
  */
 export const FilesDropPartResponseSchema: GenMessage<FilesDropPartResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 28);
+  messageDesc(file_fairlead_v1_files, 29);
 
 /**
  * What to remove.
@@ -1366,7 +1424,7 @@ export type FilesRemoveRequest = Message<"fairlead.v1.FilesRemoveRequest"> & {
  * Use `create(FilesRemoveRequestSchema)` to create a new message.
  */
 export const FilesRemoveRequestSchema: GenMessage<FilesRemoveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 29);
+  messageDesc(file_fairlead_v1_files, 30);
 
 /**
  * What was removed.
@@ -1394,7 +1452,7 @@ export type FilesRemoveResponse = Message<"fairlead.v1.FilesRemoveResponse"> & {
  * Use `create(FilesRemoveResponseSchema)` to create a new message.
  */
 export const FilesRemoveResponseSchema: GenMessage<FilesRemoveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 30);
+  messageDesc(file_fairlead_v1_files, 31);
 
 /**
  * What to rename.
@@ -1450,7 +1508,7 @@ export type FilesMoveRequest = Message<"fairlead.v1.FilesMoveRequest"> & {
  * Use `create(FilesMoveRequestSchema)` to create a new message.
  */
 export const FilesMoveRequestSchema: GenMessage<FilesMoveRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 31);
+  messageDesc(file_fairlead_v1_files, 32);
 
 /**
  * It was renamed.
@@ -1471,7 +1529,7 @@ export type FilesMoveResponse = Message<"fairlead.v1.FilesMoveResponse"> & {
  * Use `create(FilesMoveResponseSchema)` to create a new message.
  */
 export const FilesMoveResponseSchema: GenMessage<FilesMoveResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 32);
+  messageDesc(file_fairlead_v1_files, 33);
 
 /**
  * Which folder to make.
@@ -1520,7 +1578,7 @@ export type FilesMakeFolderRequest = Message<"fairlead.v1.FilesMakeFolderRequest
  * Use `create(FilesMakeFolderRequestSchema)` to create a new message.
  */
 export const FilesMakeFolderRequestSchema: GenMessage<FilesMakeFolderRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 33);
+  messageDesc(file_fairlead_v1_files, 34);
 
 /**
  * It was made.
@@ -1548,7 +1606,7 @@ export type FilesMakeFolderResponse = Message<"fairlead.v1.FilesMakeFolderRespon
  * Use `create(FilesMakeFolderResponseSchema)` to create a new message.
  */
 export const FilesMakeFolderResponseSchema: GenMessage<FilesMakeFolderResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 34);
+  messageDesc(file_fairlead_v1_files, 35);
 
 /**
  * Which tree.
@@ -1611,7 +1669,7 @@ export type FilesReadTreeRequest = Message<"fairlead.v1.FilesReadTreeRequest"> &
  * Use `create(FilesReadTreeRequestSchema)` to create a new message.
  */
 export const FilesReadTreeRequestSchema: GenMessage<FilesReadTreeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 35);
+  messageDesc(file_fairlead_v1_files, 36);
 
 /**
  * A part of a tree. A file's content follows its entry: all of it in one pack, or as chunks until its trailer.
@@ -1667,7 +1725,7 @@ export type FilesReadTreeResponse = Message<"fairlead.v1.FilesReadTreeResponse">
  * Use `create(FilesReadTreeResponseSchema)` to create a new message.
  */
 export const FilesReadTreeResponseSchema: GenMessage<FilesReadTreeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 36);
+  messageDesc(file_fairlead_v1_files, 37);
 
 /**
  * An entry of a tree.
@@ -1717,7 +1775,7 @@ export type TreeEntry = Message<"fairlead.v1.TreeEntry"> & {
  * Use `create(TreeEntrySchema)` to create a new message.
  */
 export const TreeEntrySchema: GenMessage<TreeEntry> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 37);
+  messageDesc(file_fairlead_v1_files, 38);
 
 /**
  * What a whole tree was.
@@ -1773,7 +1831,7 @@ export type TreeTrailer = Message<"fairlead.v1.TreeTrailer"> & {
  * Use `create(TreeTrailerSchema)` to create a new message.
  */
 export const TreeTrailerSchema: GenMessage<TreeTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 38);
+  messageDesc(file_fairlead_v1_files, 39);
 
 /**
  * A part of a tree to be stored, of the same form as in `ReadTree`.
@@ -1822,7 +1880,7 @@ export type FilesWriteTreeRequest = Message<"fairlead.v1.FilesWriteTreeRequest">
  * Use `create(FilesWriteTreeRequestSchema)` to create a new message.
  */
 export const FilesWriteTreeRequestSchema: GenMessage<FilesWriteTreeRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 39);
+  messageDesc(file_fairlead_v1_files, 40);
 
 /**
  * Where a tree is stored.
@@ -1907,7 +1965,7 @@ export type WriteTreeHeader = Message<"fairlead.v1.WriteTreeHeader"> & {
  * Use `create(WriteTreeHeaderSchema)` to create a new message.
  */
 export const WriteTreeHeaderSchema: GenMessage<WriteTreeHeader> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 40);
+  messageDesc(file_fairlead_v1_files, 41);
 
 /**
  * How storing a tree went.
@@ -1949,7 +2007,7 @@ export type FilesWriteTreeResponse = Message<"fairlead.v1.FilesWriteTreeResponse
  * Use `create(FilesWriteTreeResponseSchema)` to create a new message.
  */
 export const FilesWriteTreeResponseSchema: GenMessage<FilesWriteTreeResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 41);
+  messageDesc(file_fairlead_v1_files, 42);
 
 /**
  * Which folder.
@@ -2005,7 +2063,7 @@ export type FilesManifestRequest = Message<"fairlead.v1.FilesManifestRequest"> &
  * Use `create(FilesManifestRequestSchema)` to create a new message.
  */
 export const FilesManifestRequestSchema: GenMessage<FilesManifestRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 42);
+  messageDesc(file_fairlead_v1_files, 43);
 
 /**
  * A part of a manifest.
@@ -2070,7 +2128,7 @@ export type FilesManifestResponse = Message<"fairlead.v1.FilesManifestResponse">
  * Use `create(FilesManifestResponseSchema)` to create a new message.
  */
 export const FilesManifestResponseSchema: GenMessage<FilesManifestResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 43);
+  messageDesc(file_fairlead_v1_files, 44);
 
 /**
  * What a whole manifest was. Without it the manifest was cut off.
@@ -2133,7 +2191,7 @@ export type ManifestTrailer = Message<"fairlead.v1.ManifestTrailer"> & {
  * Use `create(ManifestTrailerSchema)` to create a new message.
  */
 export const ManifestTrailerSchema: GenMessage<ManifestTrailer> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 44);
+  messageDesc(file_fairlead_v1_files, 45);
 
 /**
  * What to watch.
@@ -2182,7 +2240,7 @@ export type FilesWatchRequest = Message<"fairlead.v1.FilesWatchRequest"> & {
  * Use `create(FilesWatchRequestSchema)` to create a new message.
  */
 export const FilesWatchRequestSchema: GenMessage<FilesWatchRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 45);
+  messageDesc(file_fairlead_v1_files, 46);
 
 /**
  * One event of a watch.
@@ -2266,7 +2324,7 @@ export type FilesWatchResponse = Message<"fairlead.v1.FilesWatchResponse"> & {
  * Use `create(FilesWatchResponseSchema)` to create a new message.
  */
 export const FilesWatchResponseSchema: GenMessage<FilesWatchResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 46);
+  messageDesc(file_fairlead_v1_files, 47);
 
 /**
  * Which watch to settle.
@@ -2301,7 +2359,7 @@ export type FilesBarrierRequest = Message<"fairlead.v1.FilesBarrierRequest"> & {
  * Use `create(FilesBarrierRequestSchema)` to create a new message.
  */
 export const FilesBarrierRequestSchema: GenMessage<FilesBarrierRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 47);
+  messageDesc(file_fairlead_v1_files, 48);
 
 /**
  * The barrier was set, or could not be.
@@ -2329,7 +2387,7 @@ export type FilesBarrierResponse = Message<"fairlead.v1.FilesBarrierResponse"> &
  * Use `create(FilesBarrierResponseSchema)` to create a new message.
  */
 export const FilesBarrierResponseSchema: GenMessage<FilesBarrierResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 48);
+  messageDesc(file_fairlead_v1_files, 49);
 
 /**
  * How fresh what a node knows of a workspace is.
@@ -2392,7 +2450,7 @@ export type WorkspaceFreshness = Message<"fairlead.v1.WorkspaceFreshness"> & {
  * Use `create(WorkspaceFreshnessSchema)` to create a new message.
  */
 export const WorkspaceFreshnessSchema: GenMessage<WorkspaceFreshness> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 49);
+  messageDesc(file_fairlead_v1_files, 50);
 
 /**
  * The kernel's limit of watched folders.
@@ -2434,7 +2492,7 @@ export type WatchLimit = Message<"fairlead.v1.WatchLimit"> & {
  * Use `create(WatchLimitSchema)` to create a new message.
  */
 export const WatchLimitSchema: GenMessage<WatchLimit> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_files, 50);
+  messageDesc(file_fairlead_v1_files, 51);
 
 /**
  * What an entry is.
