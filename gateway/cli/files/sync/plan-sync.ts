@@ -50,10 +50,13 @@ export function planSync(input: PlanInput): SyncPlan {
   const kept: string[] = [];
   let sameFiles = 0;
   let sameBytes = 0;
+  // Folders that cannot be made, as something else stands there: nothing comes into them.
+  const barred = new Set<string>();
   for (const [path, entry] of input.source) {
-    if (isAtOrBelow(path, input.unread)) continue;
+    if (isAtOrBelow(path, input.unread) || isAtOrBelow(path, barred)) continue;
     const standing = input.target.get(path);
     const verdict = judge(entry, standing, input);
+    if (verdict === "clash" && entry.kind === "folder") barred.add(path);
     if (verdict === "clash") clashes.push(toClash(path, entry, standing));
     else if (verdict === "kept") kept.push(path);
     else if (verdict !== "same") changes.push({ action: verdict, entry, ...(standing ? { standing } : {}) });

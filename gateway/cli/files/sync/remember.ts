@@ -68,7 +68,7 @@ export function isRemembered({ state, remoteTree, localTree, plan }: Found): boo
   for (const [path, file] of localTree.files) if (state.localFiles.get(path) !== file) return false;
   const left = new Set([...plan.clashes.map(({ path }) => path), ...plan.kept]);
   for (const [path, entry] of remoteTree.entries) {
-    const isBoth = localTree.entries.has(path) && !left.has(path);
+    const isBoth = localTree.entries.has(path) && !isAtOrBelow(path, left);
     if (isBoth && state.base.get(path) !== contentOf(entry)) return false;
   }
   return true;
@@ -120,7 +120,7 @@ export function nextBase(found: Found, applied: Pick<Applied, "failed" | "sent">
     if (!isKnown && !isLeftOut(path, exclusion)) base.delete(path);
   }
   for (const [path, entry] of isPush ? local : remote) {
-    if (left.has(path) || failed.has(path) || isAtOrBelow(path, unread)) continue;
+    if (isAtOrBelow(path, left) || failed.has(path) || isAtOrBelow(path, unread)) continue;
     const digest = applied.sent.get(path);
     base.set(path, digest === undefined ? contentOf(entry) : contentOf({ kind: "file", content: digest }));
   }
