@@ -1,3 +1,4 @@
+import { filesWatch } from "./requirements/files-watch.ts";
 import { files } from "./requirements/files.ts";
 import { fleet } from "./requirements/fleet.ts";
 import { installs } from "./requirements/installs.ts";
@@ -18,6 +19,7 @@ export interface Requirement {
 
 type Taken =
   | (typeof files)[number]
+  | (typeof filesWatch)[number]
   | (typeof fleet)[number]
   | (typeof installs)[number]
   | (typeof link)[number]
@@ -35,6 +37,7 @@ export type RequirementId = Taken["id"];
 /** Every promise taken on, feature by feature. */
 export const requirements: readonly Requirement[] = [
   ...files,
+  ...filesWatch,
   ...fleet,
   ...installs,
   ...link,
