@@ -81,6 +81,10 @@ export const files = [
     says: "A negative, fractional or infinite size, offset or length, a malformed digest or `--if-match` value, a page size of 0 or over 10,000 and an altered cursor give `INVALID_ARGUMENT` with `details.field`, with no call to the node and no approval.",
   },
   {
+    id: "files.special-file",
+    says: "A FIFO without a writer, a socket and a device give `UNSUPPORTED_FILE_TYPE` in under 1 s for read, tree, manifest and indexing, and another call to that node is answered meanwhile.",
+  },
+  {
     id: "files.stat",
     says: "`fairlead files stat` returns path, kind, size, mode and modification time without reading content, and permission for that one path is enough: its parent and siblings stay closed.",
   },
