@@ -17,6 +17,7 @@ export const workspaceCommands: readonly CommandModule[] = [
       const { workspaces } = await readNodeSettings(runtime);
       const json = workspaces.map((workspace) => ({
         ...withoutHome(workspace),
+        allowSymlinkTargets: (workspace.allowSymlinkTargets ?? []).map((target) => ({ ...target })),
         maxFileBytes: workspace.maxFileBytes ?? null,
       }));
       await runtime.output.result({ workspaces: json }, () => ({

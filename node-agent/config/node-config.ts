@@ -12,6 +12,9 @@ export interface WorkspaceConfig {
   readonly move?: boolean | undefined;
   readonly mkdir?: boolean | undefined;
   readonly followSymlinks?: boolean | undefined;
+  readonly allowSymlinkTargets?:
+    | readonly { readonly path: string; readonly write?: boolean | undefined }[]
+    | undefined;
   readonly allowHardLinks?: boolean | undefined;
   readonly maxFileBytes?: number | undefined;
 }
@@ -34,21 +37,34 @@ export interface NodeConfig {
 const globs = z.array(z.string().min(1).max(4_096)).max(1_000).optional();
 const flag = z.boolean().optional();
 
-const workspaceSchema = z.strictObject({
-  name: z
-    .string()
-    .refine(isWorkspaceName, "a name is 1 to 63 letters, digits, dots, hyphens and underscores"),
-  dir: z.string().min(1).max(4_096),
-  read: globs,
-  write: globs,
-  deny: globs,
-  remove: flag,
-  move: flag,
-  mkdir: flag,
-  followSymlinks: flag,
-  allowHardLinks: flag,
-  maxFileBytes: z.number().int().min(1).optional(),
-});
+const workspaceSchema = z
+  .strictObject({
+    name: z
+      .string()
+      .refine(isWorkspaceName, "a name is 1 to 63 letters, digits, dots, hyphens and underscores"),
+    dir: z.string().min(1).max(4_096),
+    read: globs,
+    write: globs,
+    deny: globs,
+    remove: flag,
+    move: flag,
+    mkdir: flag,
+    followSymlinks: flag,
+    allowSymlinkTargets: z
+      .array(z.strictObject({ path: z.string().min(1).max(4_096), write: flag }))
+      .max(100)
+      .optional(),
+    allowHardLinks: flag,
+    maxFileBytes: z.number().int().min(1).optional(),
+  })
+  .refine(
+    ({ followSymlinks, allowSymlinkTargets = [] }) =>
+      followSymlinks === true || allowSymlinkTargets.length === 0,
+    {
+      path: ["allowSymlinkTargets"],
+      message: "links are only followed with followSymlinks: true beside it",
+    },
+  );
 
 /** The shape of `node/config.yaml`; every key is optional. */
 export const nodeConfigSchema: z.ZodType<NodeConfig> = z.strictObject({

@@ -100,9 +100,24 @@ export function resolveWorkspace(workspace: WorkspaceConfig, place: Place): Expo
     move: workspace.move ?? write.length > 0,
     mkdir: workspace.mkdir ?? write.length > 0,
     followSymlinks: workspace.followSymlinks ?? false,
+    ...toTrusted(workspace, place),
     allowHardLinks: workspace.allowHardLinks ?? false,
     userHome: place.userHome,
     maxFileBytes: workspace.maxFileBytes,
+  };
+}
+
+/** The folders are named as a workspace's own is. */
+function toTrusted(
+  { allowSymlinkTargets = [] }: WorkspaceConfig,
+  place: Place,
+): Pick<ExportSettings, "allowSymlinkTargets"> {
+  if (allowSymlinkTargets.length === 0) return {};
+  return {
+    allowSymlinkTargets: allowSymlinkTargets.map(({ path: folder, write = false }) => ({
+      path: expandFolder(folder, place),
+      write,
+    })),
   };
 }
 

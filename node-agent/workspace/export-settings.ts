@@ -1,4 +1,5 @@
 import { Fault } from "../../shared/fault/fault.ts";
+import type { TrustedFolder } from "../../shared/root/trusted-folder.ts";
 
 /** A folder that this machine exports, and what of it may be done. */
 export interface ExportSettings {
@@ -19,6 +20,8 @@ export interface ExportSettings {
   readonly mkdir: boolean;
   /** Whether links that stay inside are followed. */
   readonly followSymlinks: boolean;
+  /** Folders outside, absolute, that followed links may lead into, and whether what is in them may be changed. */
+  readonly allowSymlinkTargets?: readonly TrustedFolder[] | undefined;
   /** Whether files with several names are served. */
   readonly allowHardLinks: boolean;
   /** What `~` in the globs means: the home of this user, absolute. */

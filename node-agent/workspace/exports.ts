@@ -176,6 +176,7 @@ function isSameFolder(a: ExportSettings, b: ExportSettings): boolean {
   return (
     a.dir === b.dir &&
     a.followSymlinks === b.followSymlinks &&
+    isDeepStrictEqual(a.allowSymlinkTargets, b.allowSymlinkTargets) &&
     a.allowHardLinks === b.allowHardLinks &&
     wasWritable === b.write.length > 0
   );

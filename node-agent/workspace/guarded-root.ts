@@ -1,5 +1,6 @@
 import { isFault } from "../../shared/fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import type { FolderTime } from "../../shared/root/folder-time.ts";
 import type { Look, LookOptions } from "../../shared/root/look.ts";
 import type { FoundPart } from "../../shared/root/part.ts";
 import { symlinkRefused } from "../../shared/root/refusals.ts";
@@ -12,7 +13,6 @@ import type {
   CommitOptions,
   Entry,
   EntryKind,
-  FolderTime,
   HideRule,
   Listing,
   ListOptions,

@@ -56,9 +56,11 @@ export async function openWorkspace(
   const folder = await realFolder(settings);
   const closed = await findClosed(settings, folder, options.homeDir);
   const home = await findHome(settings, folder);
-  const { followSymlinks, allowHardLinks } = settings;
+  const { followSymlinks, allowHardLinks, allowSymlinkTargets: trusted = [] } = settings;
+  for (const { path } of trusted) await requireTrustable(settings, path, options.homeDir);
   const root = await openRoot(settings.dir, {
     followSymlinks,
+    trusted,
     allowHardLinks,
     sweep: settings.write.length > 0,
     ...(options.hooks ? { hooks: options.hooks } : {}),
@@ -69,6 +71,25 @@ export async function openWorkspace(
     await root[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/** The whole disk, and what holds this program's own state or lies in it, is nothing that links may lead into. */
+async function requireTrustable({ name }: ExportSettings, path: string, homeDir: string): Promise<void> {
+  const [folder, home] = await Promise.all([path, homeDir].map((one) => realpath(one).catch(() => one)));
+  if (folder === undefined || home === undefined) return;
+  if (folder === sep) {
+    throw new Fault("INVALID_ARGUMENT", `allowSymlinkTargets of workspace ${name} names the whole disk`, {
+      details: { field: "allowSymlinkTargets" },
+      hint: "name the folder that is meant",
+    });
+  }
+  const isApart = !`${home}${sep}`.startsWith(`${folder}${sep}`) && !folder.startsWith(`${home}${sep}`);
+  if (isApart) return;
+  throw new Fault(
+    "POLICY_DENIED",
+    `a folder in allowSymlinkTargets of workspace ${name} holds this program's own state`,
+    { details: { rule: "own_state", side: "node" }, hint: "name another folder" },
+  );
 }
 
 /** Both by their real paths: a home that is reached by another name is the same home. */

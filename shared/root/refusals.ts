@@ -34,7 +34,15 @@ export function symlinkLoop(linkPath: string): Fault {
 export function pathEscapes(linkPath: string): Fault {
   return new Fault("PATH_ESCAPES", `the link ${shown(linkPath)} leads out of the workspace`, {
     details: { path: linkPath },
-    hint: "export the folder it leads to as a workspace of its own: fairlead node workspace add NAME DIR",
+    hint: "name the folder it leads to in allowSymlinkTargets of the workspace on the node, or export it as a workspace of its own: fairlead node workspace add NAME DIR",
+  });
+}
+
+/** A change behind a link that leads into a folder which may only be read. */
+export function targetNotWritable(linkPath: string): Fault {
+  return new Fault("POLICY_DENIED", `what the link ${shown(linkPath)} leads to may only be read`, {
+    details: { path: linkPath, rule: "allowSymlinkTargets", side: "node" },
+    hint: "set write: true for that folder in allowSymlinkTargets of the workspace on the node",
   });
 }
 

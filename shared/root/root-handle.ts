@@ -1,9 +1,11 @@
 import type { Digest } from "../content/digest.ts";
 import type { Fault } from "../fault/fault.ts";
 import type { WorkspacePath } from "../names/workspace-path.ts";
+import type { FolderTime } from "./folder-time.ts";
 import type { FoundThing, Look, LookOptions } from "./look.ts";
 import type { FoundPart, StagePart } from "./part.ts";
 import type { RemoveOptions } from "./remove-options.ts";
+import type { TrustedFolder } from "./trusted-folder.ts";
 
 /** What an entry is. A device, socket or FIFO is `other`. */
 export type EntryKind = "file" | "folder" | "link" | "other";
@@ -75,6 +77,11 @@ export interface ResolveEvent {
 export interface RootOptions {
   /** Follow links that stay inside. Off by default: a link in any component is then refused. */
   readonly followSymlinks?: boolean;
+  /**
+   * Folders outside that a link may lead into where links are followed: what is in them has the link's own path as the
+   * begin of its canonical path. None by default.
+   */
+  readonly trusted?: readonly TrustedFolder[];
   /** Serve files that have more than one name. Off by default. */
   readonly allowHardLinks?: boolean;
   /**
@@ -290,12 +297,6 @@ export interface MakeLinkOptions extends OperationOptions {
   readonly within?: WorkspacePath;
   /** Replace a link that stands there with another text; else it is `ALREADY_EXISTS`, as anything but a link is. */
   readonly replace?: boolean;
-}
-
-/** A modification time for a folder, in nanoseconds since 1970. Kept to the microsecond. */
-export interface FolderTime {
-  readonly path: WorkspacePath;
-  readonly mtimeNs: bigint;
 }
 
 /** What `walk` takes. */

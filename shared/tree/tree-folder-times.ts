@@ -1,6 +1,7 @@
 import { compareByUtf8 } from "../names/byte-order.ts";
 import { appendPath, type WorkspacePath } from "../names/workspace-path.ts";
-import type { CanonicalCheck, FolderTime, RootHandle } from "../root/root-handle.ts";
+import type { FolderTime } from "../root/folder-time.ts";
+import type { CanonicalCheck, RootHandle } from "../root/root-handle.ts";
 
 /** The times of a tree's folders, which each gets once nothing more comes into it. */
 export interface FolderTimes {

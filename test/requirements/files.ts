@@ -85,6 +85,10 @@ export const files = [
     says: "A FIFO without a writer, a socket and a device give `UNSUPPORTED_FILE_TYPE` in under 1 s for read, tree, manifest and indexing, and another call to that node is answered meanwhile.",
   },
   {
+    id: "files.symlink-trusted-target",
+    says: "A folder outside the root that the node names in `allowSymlinkTargets` can be read through a link and written only when that entry allows writing; without the entry the same link gives `PATH_ESCAPES` and the hint names the setting.",
+  },
+  {
     id: "files.stat",
     says: "`fairlead files stat` returns path, kind, size, mode and modification time without reading content, and permission for that one path is enough: its parent and siblings stay closed.",
   },

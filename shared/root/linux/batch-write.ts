@@ -31,7 +31,7 @@ import { at, createFile, type Descriptor } from "./descriptor.ts";
 import { toSeconds } from "./file-times.ts";
 import { requireUsableName } from "./parents.ts";
 import { createPause, type Pause } from "./pause.ts";
-import { openFolderAt } from "./place.ts";
+import { forCanonical, forChange, openFolderAt } from "./place.ts";
 import { inspectTarget, requirePossible, type Target } from "./target.ts";
 
 const fsyncAsync = promisify(fsync);
@@ -137,7 +137,7 @@ class Batch implements BatchWriter {
     const last = this.#groups.at(-1);
     if (last?.path === path && this.#folder) return { group: last, folder: this.#folder };
     this.#leave();
-    const { folder, canonicalPath } = openFolderAt(this.#context.start, path);
+    const { folder, canonicalPath } = openFolderAt(forChange(this.#context.start), path);
     this.#folder = folder;
     const { dev, ino } = folder.stat();
     const group: Group = { path, canonicalPath, device: dev, inode: ino, items: [] };
@@ -262,7 +262,7 @@ class Batch implements BatchWriter {
 
   /** The group's folder; the caller disposes it. */
   #requireInPlace(group: Group): ReturnType<typeof openFolderAt> {
-    const opened = openFolderAt({ ...this.#context.start, followSymlinks: false }, group.canonicalPath);
+    const opened = openFolderAt(forCanonical(this.#context.start), group.canonicalPath);
     const { dev, ino } = opened.folder.stat();
     if (dev === group.device && ino === group.inode) return opened;
     opened[Symbol.dispose]();

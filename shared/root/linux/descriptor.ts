@@ -79,6 +79,11 @@ export function openTop(absolutePath: string): Descriptor {
   return new Descriptor(openSync(absolutePath, oPath | O_DIRECTORY));
 }
 
+/** The folder at a canonical absolute path; ENOTDIR when a link stands there by now. */
+export function openTrusted(realPath: string): Descriptor {
+  return new Descriptor(openSync(realPath, oPath | O_DIRECTORY | O_NOFOLLOW));
+}
+
 /** The folder `name`; ENOTDIR for a link as for a file. */
 export function openFolder(folder: Descriptor, name: EntryName): Descriptor {
   return new Descriptor(openSync(at(folder, name), oPath | O_DIRECTORY | O_NOFOLLOW));

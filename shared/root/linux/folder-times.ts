@@ -1,11 +1,12 @@
 import { utimesSync } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { isFault } from "../../fault/fault.ts";
-import type { FolderTime, OperationOptions } from "../root-handle.ts";
+import type { FolderTime } from "../folder-time.ts";
+import type { OperationOptions } from "../root-handle.ts";
 import type { RootContext } from "./context.ts";
 import { toSeconds } from "./file-times.ts";
 import { createPause } from "./pause.ts";
-import { openFolderAt } from "./place.ts";
+import { forCanonical, forChange, openFolderAt } from "./place.ts";
 
 /** `RootHandle.setFolderTimes`. */
 export async function setFolderTimes(
@@ -22,7 +23,7 @@ export async function setFolderTimes(
 
 function trySetTime(context: RootContext, { path, mtimeNs }: FolderTime, options: OperationOptions): void {
   try {
-    using opened = openFolderAt({ ...context.start, followSymlinks: false }, path);
+    using opened = openFolderAt(forChange(forCanonical(context.start)), path);
     options.check?.(opened.canonicalPath);
     const seconds = toSeconds(mtimeNs);
     utimesSync(opened.folder.path, seconds, seconds);

@@ -2,7 +2,7 @@ import { Fault } from "../../fault/fault.ts";
 import type { WorkspacePath } from "../../names/workspace-path.ts";
 import { pathEscapes, rootFault } from "../refusals.ts";
 import { type Descriptor, openEntry, readLink } from "./descriptor.ts";
-import { findPlace } from "./place.ts";
+import { findPlace, type Start } from "./place.ts";
 
 /** A link that was looked at: its text and what it leads to beneath the top, or why it may not be shown. */
 export type LinkVerdict =
@@ -18,6 +18,8 @@ export interface LinkPlace {
   readonly name: string;
   /** The link's path as faults name it. */
   readonly path: string;
+  /** Folders outside through which the link itself may be reached; none by default. */
+  readonly trusted?: Start["trusted"];
 }
 
 /**
@@ -28,7 +30,7 @@ export function judgeLink(link: LinkPlace): LinkVerdict {
   try {
     const target = readLink(link.folder, link.name);
     if (target === undefined || target.startsWith("/")) return { fault: pathEscapes(link.path) };
-    const start = { top: link.top, realPath: "/nowhere/", followSymlinks: true };
+    const start = { top: link.top, realPath: "/nowhere/", followSymlinks: true, trusted: link.trusted ?? [] };
     using place = findPlace(start, link.below, "follow");
     if (place.name !== undefined) openEntry(place.folder, place.name)[Symbol.dispose]();
     return { target, leadsTo: place.canonicalPath };

@@ -1,6 +1,7 @@
 import { type BigIntStats, readlinkSync, statfsSync, statSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
+import type { FolderTime } from "../folder-time.ts";
 import type { Look, LookOptions } from "../look.ts";
 import type { FoundPart } from "../part.ts";
 import { pathChanged, rootFault } from "../refusals.ts";
@@ -9,7 +10,6 @@ import type {
   BatchWriteOptions,
   BatchWriter,
   Entry,
-  FolderTime,
   Listing,
   ListOptions,
   MakeFolderOptions,
@@ -238,7 +238,12 @@ function stand(top: Descriptor, options: RootOptions): Standing {
   const { dev, ino, birthtimeNs } = top.stat();
   let marker: StageMarker | undefined;
   const context: RootContext = {
-    start: { top, realPath: readlinkSync(top.path), followSymlinks: options.followSymlinks ?? false },
+    start: {
+      top,
+      realPath: readlinkSync(top.path),
+      followSymlinks: options.followSymlinks ?? false,
+      trusted: options.followSymlinks === true ? (options.trusted ?? []) : [],
+    },
     allowHardLinks: options.allowHardLinks ?? false,
     hooks: options.hooks ?? {},
     locks: new PathLocks(),

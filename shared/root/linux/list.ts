@@ -28,7 +28,7 @@ export function stat(context: RootContext, path: WorkspacePath, options: Operati
   options.check?.(canonicalPath, foundAt(stats));
   if (!stats.isSymbolicLink() || place.name === undefined) return toEntry(path, stats, { canonicalPath });
   const { folder, name } = place;
-  const verdict = judgeLink({ top: context.start.top, below: canonicalPath, folder, name, path });
+  const verdict = judgeLink({ ...context.start, below: canonicalPath, folder, name, path });
   return toEntry(path, stats, {
     canonicalPath,
     ...shownLink(verdict),
@@ -120,7 +120,7 @@ function look({ context, folder, named, parent, canonicalParent, hide }: Look): 
     // Gone between the listing and the look: then it is not there.
     if (!stats) return undefined;
     if (!stats.isSymbolicLink()) return toEntry(path, stats, { canonicalPath });
-    const verdict = judgeLink({ top: context.start.top, below: canonicalPath, folder, name, path });
+    const verdict = judgeLink({ ...context.start, below: canonicalPath, folder, name, path });
     return toEntry(path, stats, {
       canonicalPath,
       ...shownLink(verdict),

@@ -3,16 +3,18 @@ import type { Look, LookOptions } from "../look.ts";
 import { announce, foundAbove, foundAt, openPlace, type RootContext, toEntry } from "./context.ts";
 import { statEntry } from "./descriptor.ts";
 import { findDeepest } from "./parents.ts";
-import { findPlace } from "./place.ts";
+import { findPlace, forChange, type Start } from "./place.ts";
 
 /** `RootHandle.look`. */
 export function look(context: RootContext, path: WorkspacePath, options: LookOptions): Look {
-  const above = lookAbove(context, path);
+  // What is looked at as a change would see it is refused as the change would be.
+  const start = options.keepsLink ? forChange(context.start) : context.start;
+  const above = lookAbove(start, path);
   if (above) {
     options.check?.(above.canonicalPath, above.found);
     return above;
   }
-  using place = findPlace(context.start, path, options.keepsLink ? "keep" : "follow");
+  using place = findPlace(start, path, options.keepsLink ? "keep" : "follow");
   announce(context, "stat", path);
   const { canonicalPath } = place;
   using named = openPlace(place, path);
@@ -22,9 +24,9 @@ export function look(context: RootContext, path: WorkspacePath, options: LookOpt
 }
 
 /** Where nothing stands at the path: the deepest folder on the way to it. */
-function lookAbove(context: RootContext, path: WorkspacePath): Look | undefined {
+function lookAbove(start: Start, path: WorkspacePath): Look | undefined {
   if (parentPath(path) === undefined) return undefined;
-  const { folder, canonicalPath, missing } = findDeepest(context, path, true);
+  const { folder, canonicalPath, missing } = findDeepest(start, path, true);
   using _ = folder;
   if (missing.length === 0 && statEntry(folder, baseName(path))) return undefined;
   const names = [canonicalPath, ...missing, baseName(path)].filter((name) => name !== "");

@@ -33,7 +33,7 @@ import { createStagedName } from "../staged-name.ts";
 import { announce, foundAbove, foundAt, isSameThing, type RootContext, toEntry } from "./context.ts";
 import { at, type Descriptor, kindOf, openFolder, readLink, statEntry } from "./descriptor.ts";
 import { prepareParent, removeMade, requireUsableName } from "./parents.ts";
-import { findPlace, type Place } from "./place.ts";
+import { findPlace, forChange, type Place } from "./place.ts";
 
 /** What `move` takes: where from, where to, and who is asked. */
 export interface Movement extends MoveOptions {
@@ -48,8 +48,8 @@ export interface Movement extends MoveOptions {
 export function move(context: RootContext, { from, to, checkFrom, checkTo }: Movement): Entry | undefined {
   if (from === "" || to === "") throw rootRefused("moved or replaced");
   requireUsableName(to);
-  using source = findPlace(context.start, from, "keep");
-  using target = findPlace(context.start, to, "keep");
+  using source = findPlace(forChange(context.start), from, "keep");
+  using target = findPlace(forChange(context.start), to, "keep");
   const { canonicalPath } = target;
   if (isBeneath(canonicalPath, source.canonicalPath) && canonicalPath !== source.canonicalPath) {
     throw new Fault("INVALID_ARGUMENT", `${from} cannot be moved into itself`, { details: { field: "to" } });

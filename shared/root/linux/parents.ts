@@ -14,7 +14,7 @@ import type { CanonicalCheck } from "../root-handle.ts";
 import { isStagedName } from "../staged-name.ts";
 import { foundAbove, foundAt, type RootContext } from "./context.ts";
 import { at, type Descriptor, openFolder, statEntry } from "./descriptor.ts";
-import { findPlace, type OpenedFolder, openFolderAt } from "./place.ts";
+import { findPlace, forChange, type OpenedFolder, openFolderAt, type Start } from "./place.ts";
 
 /** The folder that is to hold an entry, and the folders that were made to have it. */
 export interface PreparedParent extends OpenedFolder {
@@ -40,7 +40,7 @@ export function prepareParent(
   options: PrepareOptions,
 ): PreparedParent {
   requireUsableName(path);
-  const found = findDeepest(context, path, options.createParents);
+  const found = findDeepest(forChange(context.start), path, options.createParents);
   let { folder } = found;
   const made: WorkspacePath[] = [];
   try {
@@ -82,11 +82,11 @@ interface Deepest {
 }
 
 /** Opens the folder that holds `path`, or with `createParents` the deepest one on the way that is there. */
-export function findDeepest(context: RootContext, path: WorkspacePath, createParents: boolean): Deepest {
+export function findDeepest(start: Start, path: WorkspacePath, createParents: boolean): Deepest {
   const missing: string[] = [];
   for (let folderPath = parentPath(path) ?? path; ;) {
     try {
-      const { folder, canonicalPath } = openFolderAt(context.start, folderPath);
+      const { folder, canonicalPath } = openFolderAt(start, folderPath);
       return { folder, canonicalPath, missing };
     } catch (error) {
       const above = parentPath(folderPath);

@@ -20,7 +20,7 @@ import type { PartOptions } from "../root-handle.ts";
 import { keptNameOf } from "../staged-name.ts";
 import type { RootContext } from "./context.ts";
 import { at, createFile, type Descriptor, statEntry } from "./descriptor.ts";
-import { openFolderAt } from "./place.ts";
+import { forCanonical, openFolderAt } from "./place.ts";
 
 const readAsync = promisify(read);
 const truncateAsync = promisify(ftruncate);
@@ -196,7 +196,7 @@ function tryExpire(
   beforeMs: number,
 ): "kept" | "removed" | "gone" {
   try {
-    using opened = openFolderAt({ ...context.start, followSymlinks: false }, folder);
+    using opened = openFolderAt(forCanonical(context.start), folder);
     return expireEntry(opened.folder, keptNameOf(key), beforeMs);
   } catch {
     return "gone";

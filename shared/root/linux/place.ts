@@ -1,9 +1,19 @@
 import type { BigIntStats } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { pathNames, type WorkspacePath } from "../../names/workspace-path.ts";
-import { notAFolder, notFound, pathEscapes, rootFault, symlinkLoop, symlinkRefused } from "../refusals.ts";
+import {
+  notAFolder,
+  notFound,
+  pathEscapes,
+  rootFault,
+  symlinkLoop,
+  symlinkRefused,
+  targetNotWritable,
+} from "../refusals.ts";
 import { isStagedName } from "../staged-name.ts";
-import { type Descriptor, openFolder, readLink, reopenFolder, statEntry } from "./descriptor.ts";
+import type { TrustedFolder } from "../trusted-folder.ts";
+import { type Descriptor, openFolder, openTrusted, readLink, reopenFolder, statEntry } from "./descriptor.ts";
+import { findTrusted, type TrustedPlace } from "./trusted.ts";
 
 /** Where a walk begins, and its rules. */
 export interface Start {
@@ -12,6 +22,20 @@ export interface Start {
   /** Its absolute path: a link with an absolute text that lies beneath it stays inside. */
   readonly realPath: string;
   readonly followSymlinks: boolean;
+  /** Folders outside that links may lead into. */
+  readonly trusted: readonly TrustedFolder[];
+  /** Whether something is to be changed at the place: what may only be read is then not entered. */
+  readonly isChanging?: boolean;
+}
+
+/** The same beginning for a change. */
+export function forChange(start: Start): Start {
+  return { ...start, isChanging: true };
+}
+
+/** The same beginning for a canonical path: no link in it, but those that lead into trusted folders. */
+export function forCanonical(start: Start): Start {
+  return { ...start, followSymlinks: false };
 }
 
 /** A place in a tree: the folder that holds an entry and the entry's name there; without a name the folder itself. */
@@ -50,11 +74,17 @@ class Walk implements Place {
   #pending: string[];
   readonly #names: string[] = [];
   readonly #folders: Descriptor[] = [];
+  /** The absolute path of the folder that nothing leads out of now, and how many names lead to it. */
+  #base: string;
+  #floor = 0;
+  /** A link that leads to a file in a trusted folder: the file is canonically where the link is. */
+  #leaf: { readonly name: string } | undefined;
   #links = 0;
   #name: string | undefined;
 
   constructor(start: Start, path: WorkspacePath) {
     this.#start = start;
+    this.#base = start.realPath;
     this.#path = path;
     this.#pending = pathNames(path).toReversed();
   }
@@ -68,7 +98,8 @@ class Walk implements Place {
   }
 
   get canonicalPath(): WorkspacePath {
-    const names = this.#name === undefined ? this.#names : [...this.#names, this.#name];
+    const name = this.#leaf?.name ?? this.#name;
+    const names = name === undefined ? this.#names : [...this.#names, name];
     return names.join("/") as WorkspacePath;
   }
 
@@ -77,9 +108,13 @@ class Walk implements Place {
       if (name === "..") this.#up();
       else if (isStagedName(name)) throw notFound(this.#path);
       else if (this.#pending.length > 0) this.#enter(name);
-      else if (leaf === "keep" || !this.#start.followSymlinks || !this.#expandIfLink(name)) this.#name = name;
+      else if (leaf === "keep" || !this.#mayFollow || !this.#expandIfLink(name)) this.#name = name;
     }
     return this;
+  }
+
+  get #mayFollow(): boolean {
+    return this.#start.followSymlinks || this.#start.trusted.length > 0;
   }
 
   #enter(name: string): void {
@@ -97,10 +132,17 @@ class Walk implements Place {
     const stats = statOrFault(this.folder, name, this.#shownAt(name));
     if (!stats?.isSymbolicLink()) return false;
     const linkPath = this.#shownAt(name);
-    if (!this.#start.followSymlinks) throw symlinkRefused(linkPath);
+    if (!this.#mayFollow) throw symlinkRefused(linkPath);
     this.#links += 1;
     if (this.#links > maxLinks) throw symlinkLoop(linkPath);
     const target = this.#readTarget(name, linkPath);
+    const from = [this.#base, ...this.#names.slice(this.#floor)].join("/");
+    const trusted = findTrusted(this.#start.trusted, { from, target, base: this.#base });
+    if (trusted) {
+      this.#enterTrusted(trusted, name);
+      return true;
+    }
+    if (!this.#start.followSymlinks) throw symlinkRefused(linkPath);
     const below = target.startsWith("/") ? this.#fromTop(target, linkPath) : target;
     this.#pending.push(
       ...below
@@ -109,6 +151,32 @@ class Walk implements Place {
         .toReversed(),
     );
     return true;
+  }
+
+  /** From here on nothing leads out of what the link leads to, and what is in it is canonically below the link. */
+  #enterTrusted({ realPath, rest, write }: TrustedPlace, name: string): void {
+    const linkPath = this.#shownAt(name);
+    if (this.#start.isChanging === true && !write) throw targetNotWritable(linkPath);
+    try {
+      let folder = openTrusted(realPath);
+      this.#folders.push(folder);
+      for (const [index, below] of rest.entries()) {
+        if (index === rest.length - 1 && this.#pending.length === 0 && isFileAt(folder, below)) {
+          this.#leaf = { name };
+          this.#name = below;
+          return;
+        }
+        folder = openFolder(folder, below);
+        this.#folders.pop()?.[Symbol.dispose]();
+        this.#folders.push(folder);
+      }
+    } catch (error) {
+      // By its text it leads into the folder; a link on that way may lead out again.
+      throw errnoOf(error) === "ENOTDIR" ? symlinkRefused(linkPath) : rootFault(error, linkPath);
+    }
+    this.#names.push(name);
+    this.#base = [realPath, ...rest].join("/");
+    this.#floor = this.#names.length;
   }
 
   #readTarget(name: string, linkPath: string): string {
@@ -122,14 +190,20 @@ class Walk implements Place {
   }
 
   #fromTop(target: string, linkPath: string): string {
+    if (this.#floor > 0 && (target === this.#base || target.startsWith(`${this.#base}/`))) {
+      while (this.#names.length > this.#floor) this.#leave();
+      return target.slice(this.#base.length);
+    }
     const top = this.#start.realPath;
     if (target !== top && !target.startsWith(`${top}/`)) throw pathEscapes(linkPath);
     while (this.#folders.length > 0) this.#leave();
+    this.#base = top;
+    this.#floor = 0;
     return target.slice(top.length);
   }
 
   #up(): void {
-    if (this.#folders.length === 0) throw pathEscapes(this.#path);
+    if (this.#names.length === this.#floor) throw pathEscapes(this.#path);
     this.#leave();
   }
 
@@ -145,6 +219,11 @@ class Walk implements Place {
   [Symbol.dispose](): void {
     for (const folder of this.#folders.splice(0)) folder[Symbol.dispose]();
   }
+}
+
+function isFileAt(folder: Descriptor, name: string): boolean {
+  const stats = statEntry(folder, name);
+  return stats !== undefined && !stats.isDirectory() && !stats.isSymbolicLink();
 }
 
 function statOrFault(folder: Descriptor, name: string, path: string): BigIntStats | undefined {

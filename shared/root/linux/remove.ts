@@ -17,7 +17,7 @@ import {
   showName,
 } from "./descriptor.ts";
 import { createPause } from "./pause.ts";
-import { findPlace, openFolderAt, type Place } from "./place.ts";
+import { findPlace, forCanonical, forChange, openFolderAt, type Place } from "./place.ts";
 import { conflict, digestTarget } from "./target.ts";
 
 /** `RootHandle.remove`. A link is removed itself; what it points to is never touched. */
@@ -56,7 +56,7 @@ class Removal {
 
   async run(): Promise<number> {
     try {
-      using place = findPlace(this.#context.start, this.#path, "keep");
+      using place = findPlace(forChange(this.#context.start), this.#path, "keep");
       const matched = await this.#requireMatch(place);
       this.#begin(place, matched);
       const { signal } = this.#context;
@@ -89,7 +89,7 @@ class Removal {
   /** Removes what is no folder, or opens the folder as the first level. */
   #begin(first: Place, matched: BigIntStats | undefined): void {
     // Walked again: the digest took time, and a parent may lead elsewhere by now.
-    using place = findPlace(this.#context.start, this.#path, "keep");
+    using place = findPlace(forChange(this.#context.start), this.#path, "keep");
     if (!isSameThing(place.folder.stat(), first.folder.stat())) throw pathChanged(this.#path);
     announce(this.#context, "remove", this.#path);
     using entry = openPlace(place, this.#path);
@@ -152,7 +152,7 @@ class Removal {
   /** After a pause: a folder that was moved away meanwhile is not emptied where it is now. */
   #requireInPlace(): void {
     for (const level of this.#levels) {
-      using now = openFolderAt({ ...this.#context.start, followSymlinks: false }, level.canonicalPath);
+      using now = openFolderAt(forCanonical(this.#context.start), level.canonicalPath);
       if (!isSameThing(now.folder.stat(), level.folder.stat())) throw pathChanged(level.path);
     }
   }

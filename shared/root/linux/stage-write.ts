@@ -27,7 +27,7 @@ import { toSeconds } from "./file-times.ts";
 import { keepOwner, syncFolder } from "./on-disk.ts";
 import { prepareParent, type PreparedParent, removeMade } from "./parents.ts";
 import { expireEntry, keepStaged, openStaged, resumeStaged } from "./parts.ts";
-import { openFolderAt } from "./place.ts";
+import { forCanonical, openFolderAt } from "./place.ts";
 import {
   conflict,
   digestTarget,
@@ -311,7 +311,7 @@ class Stage implements StagedFile {
   #requireSameParent(): void {
     const parent = parentPath(this.canonicalPath) ?? this.canonicalPath;
     try {
-      using now = openFolderAt({ ...this.#context.start, followSymlinks: false }, parent);
+      using now = openFolderAt(forCanonical(this.#context.start), parent);
       if (isSameThing(now.folder.stat(), this.#parent.folder.stat())) return;
     } catch (error) {
       if (!isFault(error)) throw error;

@@ -11,8 +11,16 @@ import {
   type StageMarker,
 } from "../staged-name.ts";
 import type { RootContext } from "./context.ts";
-import { at, type Descriptor, openFolder, readFolder, reopenFolder, statEntry } from "./descriptor.ts";
-import { expireEntry, type KeptParts } from "./parts.ts";
+import {
+  at,
+  type Descriptor,
+  openFolder,
+  openTop,
+  readFolder,
+  reopenFolder,
+  statEntry,
+} from "./descriptor.ts";
+import { expireEntry, KeptParts } from "./parts.ts";
 import { createPause, type Pause } from "./pause.ts";
 import { isGone } from "./process-marker.ts";
 
@@ -28,7 +36,13 @@ export async function sweep(context: RootContext, where: "below" | "top"): Promi
   const pause = createPause(context.signal);
   using top = reopenFolder(context.start.top);
   const sweeping = { own: context.marker, kept: context.kept, pause, isDeep: where === "below" };
-  return await sweepFolder(top, { ...sweeping, path: rootPath });
+  let removed = await sweepFolder(top, { ...sweeping, path: rootPath });
+  for (const { path, write } of context.start.trusted) {
+    using folder = write ? tolerantly(() => openTop(path)) : undefined;
+    // Which link leads there is not known: what is kept there is found by the next write.
+    if (folder) removed += await sweepFolder(folder, { ...sweeping, kept: new KeptParts(), path: rootPath });
+  }
+  return removed;
 }
 
 interface Sweeping {

@@ -22,11 +22,11 @@ import {
   statEntry,
   tryOpenFile,
 } from "./descriptor.ts";
-import { judgeLink } from "./links.ts";
+import { judgeLink, type LinkPlace } from "./links.ts";
 import { notUtf8, pathTooLong, readNames } from "./list.ts";
 import { readFully } from "./open-file.ts";
 import { createPause } from "./pause.ts";
-import { openFolderAt } from "./place.ts";
+import { forCanonical, openFolderAt } from "./place.ts";
 
 /** Largest content that a walk reads along. */
 const maxInlineBytes = 512 * 1024;
@@ -131,7 +131,7 @@ class TreeWalk implements Disposable {
 
   #isInPlace(level: Level): boolean {
     try {
-      using now = openFolderAt({ ...this.#context.start, followSymlinks: false }, level.canonicalPath);
+      using now = openFolderAt(forCanonical(this.#context.start), level.canonicalPath);
       return isSameThing(now.folder.stat(), level.folder.stat());
     } catch (error) {
       if (error instanceof Fault) return false;
@@ -239,8 +239,9 @@ class TreeWalk implements Disposable {
   }
 
   /** What a link must stay in: the folder that is walked, or the whole root where nothing is taken along. */
-  #inside(canonicalPath: WorkspacePath): { readonly top: Descriptor; readonly below: WorkspacePath } {
-    if (this.#options.asListed === true) return { top: this.#context.start.top, below: canonicalPath };
+  #inside(canonicalPath: WorkspacePath): Pick<LinkPlace, "top" | "below" | "trusted"> {
+    const { top: rootTop, trusted } = this.#context.start;
+    if (this.#options.asListed === true) return { top: rootTop, trusted, below: canonicalPath };
     const top = this.#canonicalTop;
     const below = top === "" ? canonicalPath : canonicalPath.slice(top.length + 1);
     return { top: this.#top, below: below as WorkspacePath };
