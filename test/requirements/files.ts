@@ -89,6 +89,14 @@ export const files = [
     says: "A folder outside the root that the node names in `allowSymlinkTargets` can be read through a link and written only when that entry allows writing; without the entry the same link gives `PATH_ESCAPES` and the hint names the setting.",
   },
   {
+    id: "files.lease-lost-in-flight",
+    says: "Releasing a workspace during a read or write aborts it and rejects a result that arrives later; a write whose rename had happened fails with `details.publication` `committed`, an earlier one leaves target and folder as they were.",
+  },
+  {
+    id: "files.offline-never-local",
+    says: "With another file planted at the same path on the gateway's disk and the node cut off, stat, list, read, write, sync and watch give reason `node_offline` and the planted file is neither returned nor changed; the same holds after a gateway restart until the node is back.",
+  },
+  {
     id: "files.stat",
     says: "`fairlead files stat` returns path, kind, size, mode and modification time without reading content, and permission for that one path is enough: its parent and siblings stay closed.",
   },
