@@ -364,4 +364,8 @@ export const files = [
     id: "files.tree-changes-meanwhile",
     says: "While 5,000 files are renamed and rewritten during a transfer of their folder, each file of the first listing arrives whole in one of its states or is listed in `failed`, and exit 0 is given only when `failed` is empty.",
   },
+  {
+    id: "files.bench-fair-share",
+    says: "Beside a transfer whose reader is paused ten others keep at least 75 % of their rate, and during a large transfer on the same link a stat answers in at most five times its idle time.",
+  },
 ] as const;
