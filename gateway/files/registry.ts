@@ -324,6 +324,8 @@ class Registry implements WorkspaceRegistry {
       held.delete(workspace);
     }
     for (const [workspace, one] of offered) {
+      // What its node names and cannot open yet is known, and has not started.
+      if (one.state !== "available") this.#know(link.nodeId, workspace);
       if (one.state !== "available" || held.has(workspace)) continue;
       held.set(workspace, this.register({ ...toOffer(one), nodeId: link.nodeId }));
     }

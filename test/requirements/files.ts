@@ -53,6 +53,10 @@ export const files = [
     says: "Every file operation, allowed, denied, failed or cancelled, leaves one audit record with operation, node, requested and canonical path, decision, deciding rule or grant, code, bytes, digest, duration, agent and session, and no file content.",
   },
   {
+    id: "files.access-reasons",
+    says: "A `files` command on a workspace that cannot be reached exits 5 with `WORKSPACE_ACCESS_UNAVAILABLE`, a hint, and `details.reason` one of `not_started`, `stopped`, `node_offline`, `draining`, `revoked`; `retryable` is false for `revoked` and true for the others.",
+  },
+  {
     id: "files.path-invalid",
     says: "An absolute path, NUL, a `..`, `.` or empty segment, a trailing `/..` and text that is not valid UTF-8 give `PATH_INVALID` before any call to the node, also `allowed/../other` where both are allowed. With `root` exported, no path, glob or grant ever matches `root2` beside it.",
   },
