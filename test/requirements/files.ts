@@ -57,6 +57,10 @@ export const files = [
     says: "A `files` command on a workspace that cannot be reached exits 5 with `WORKSPACE_ACCESS_UNAVAILABLE`, a hint, and `details.reason` one of `not_started`, `stopped`, `node_offline`, `draining`, `revoked`; `retryable` is false for `revoked` and true for the others.",
   },
   {
+    id: "files.no-host-paths-leak",
+    says: "No error, listing, event or audit answer that leaves a node holds a path outside its exports or an absolute path of its disk, except for the root that the node's own `workspace ls` shows.",
+  },
+  {
     id: "files.path-invalid",
     says: "An absolute path, NUL, a `..`, `.` or empty segment, a trailing `/..` and text that is not valid UTF-8 give `PATH_INVALID` before any call to the node, also `allowed/../other` where both are allowed. With `root` exported, no path, glob or grant ever matches `root2` beside it.",
   },
