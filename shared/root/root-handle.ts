@@ -90,6 +90,8 @@ export interface RootOptions {
    */
   readonly sweep?: boolean | "top";
   readonly hooks?: RootHooks;
+  /** What messages call the folder itself; the workspace's by default. */
+  readonly shown?: string;
 }
 
 /** Judges the canonical path of an operation, once resolved and before anything is read or changed; throws to refuse. */

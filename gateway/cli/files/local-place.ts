@@ -104,7 +104,7 @@ async function openBeside(target: string, sweep: Sweep = false): Promise<LocalPl
 /** This is the user's own disk: files with several names are theirs to read, and to replace by name. */
 async function openHere(absolute: string, shown: string, sweep: Sweep): Promise<RootHandle> {
   const real = await attempt(shown, () => realpath(absolute));
-  return await attempt(shown, () => openRoot(real, { allowHardLinks: true, sweep }));
+  return await attempt(shown, () => openRoot(real, { allowHardLinks: true, sweep, shown }));
 }
 
 async function isFolderAt(local: string): Promise<boolean> {

@@ -53,7 +53,7 @@ const caseIgnoring = new Set([0x4d44, 0x2011bab0, 0xff534d42, 0xfe534d42, 0x482b
 /** Opens a root on Linux: everything beneath it is reached through descriptors. Needs procfs. */
 export function openLinuxRoot(absolutePath: string, options: RootOptions): RootHandle {
   requireProcfs();
-  const top = openRootFolder(absolutePath);
+  const top = openRootFolder(absolutePath, options);
   try {
     return new LinuxRoot(absolutePath, top, options);
   } catch (error) {
@@ -62,19 +62,19 @@ export function openLinuxRoot(absolutePath: string, options: RootOptions): RootH
   }
 }
 
-function openRootFolder(absolutePath: string): Descriptor {
+function openRootFolder(absolutePath: string, { shown }: RootOptions): Descriptor {
   try {
     return openTop(absolutePath);
   } catch (error) {
-    throw rootFault(error, "the workspace's folder");
+    throw rootFault(error, shown ?? "the workspace's folder");
   }
 }
 
-function statRootFolder(absolutePath: string): BigIntStats | undefined {
+function statRootFolder(absolutePath: string, { shown }: RootOptions): BigIntStats | undefined {
   try {
     return statSync(absolutePath, { bigint: true, throwIfNoEntry: false });
   } catch (error) {
-    throw rootFault(error, "the workspace's folder");
+    throw rootFault(error, shown ?? "the workspace's folder");
   }
 }
 
@@ -208,7 +208,7 @@ class LinuxRoot implements RootHandle {
   /** Each operation begins here: it looks whether the folder is still the one that its path names. */
   #use(): RootContext {
     if (this.#ending) throw closed();
-    const stats = statRootFolder(this.#absolutePath);
+    const stats = statRootFolder(this.#absolutePath, this.#options);
     const { identity } = this.#standing;
     if (stats?.ino !== identity.inode || stats.dev !== identity.device) this.#replace();
     return this.#standing.context;
@@ -216,7 +216,7 @@ class LinuxRoot implements RootHandle {
 
   #replace(): void {
     const old = this.#standing;
-    this.#standing = stand(openRootFolder(this.#absolutePath), this.#options);
+    this.#standing = stand(openRootFolder(this.#absolutePath, this.#options), this.#options);
     leave(old, pathChanged(rootPath)).catch(() => undefined);
   }
 
