@@ -47,8 +47,13 @@ export async function untilStopped(signal: AbortSignal, closed: Promise<unknown>
   else signal.addEventListener("abort", onAbort, { once: true });
   const reason = await Promise.race([stopped.promise, closed.then((why) => ({ why }))]);
   signal.removeEventListener("abort", onAbort);
-  if (reason === undefined) return isTermination(signal.reason) ? 0 : 130;
+  if (reason === undefined) return stoppedStatus(signal);
   throw reason.why;
+}
+
+/** The exit status of a command that runs until it is stopped, once its signal has ended it. */
+export function stoppedStatus({ reason }: AbortSignal): number {
+  return isTermination(reason) ? 0 : 130;
 }
 
 function isTermination(reason: unknown): boolean {

@@ -5,6 +5,7 @@ import { noDeadline } from "../../../shared/rpc/deadline.ts";
 import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
 import type { CommandInput } from "../../../shared/terminal/command-input.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
+import { stoppedStatus } from "../../../shared/terminal/interruption.ts";
 import type { Runtime } from "../../../shared/terminal/runtime.ts";
 import { faultToJson } from "../fault-to-json.ts";
 import { openGateway, type OpenGateway } from "../open-gateway.ts";
@@ -41,7 +42,17 @@ function wordOf(kind: FilesWatchKind): string {
   return known[kind] ?? "event";
 }
 
-async function watch(input: CommandInput, runtime: Runtime): Promise<void> {
+/** Runs until it is stopped, which is no error. */
+async function watch(input: CommandInput, runtime: Runtime): Promise<number> {
+  try {
+    return await watchOn(input, runtime);
+  } catch (error) {
+    if (runtime.signal.aborted) return stoppedStatus(runtime.signal);
+    throw error;
+  }
+}
+
+async function watchOn(input: CommandInput, runtime: Runtime): Promise<never> {
   const remote = parseRemote(input.argument("path"));
   await using gateway = await openGateway(runtime);
   const backoff = createBackoff({ firstMs: 200, maxMs: 5_000 });
