@@ -8,13 +8,14 @@ import {
 } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { leadsOut } from "../../../shared/names/link-target.ts";
 import { pathEscapes } from "../../../shared/root/refusals.ts";
-import type { Precondition, StagedFile } from "../../../shared/root/root-handle.ts";
+import type { Precondition } from "../../../shared/root/root-handle.ts";
 import { freeReceived } from "../../../shared/rpc/chunk-memory.ts";
 import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
 import { createTreeNames, type TreeNames } from "../../../shared/tree/tree-names.ts";
 import { maxNamedProblems, type TreePart, type TreeProblem } from "../../../shared/tree/tree-part.ts";
 import { kindWord, malformed, requireEntries, requirePossible } from "../../../shared/tree/tree-rules.ts";
 import { assertTrailer, createTreeTally, type TreeTally } from "../../../shared/tree/tree-tally.ts";
+import { type ArchiveSink, openGzipSink, openPlainSink } from "./archive-sink.ts";
 import type { LocalPlace } from "./local-place.ts";
 import type { Remote } from "./remote.ts";
 import { padding, tarEnd, tarHeader } from "./tar-writer.ts";
@@ -28,6 +29,8 @@ export interface ArchiveJob {
   readonly precondition: Precondition;
   /** The first bad entry ends it. */
   readonly strict: boolean;
+  /** Packs it with gzip. */
+  readonly isPacked: boolean;
 }
 
 /**
@@ -40,10 +43,12 @@ export async function getArchive({
   place,
   precondition,
   strict,
+  isPacked,
 }: ArchiveJob): Promise<TransferCounts> {
   const { workspace, path } = remote;
   await using stage = await place.root.stageWrite(place.path, { precondition });
-  const archive = new Archive(stage, transfer.onBytes);
+  await using sink = isPacked ? openGzipSink(stage) : openPlainSink(stage);
+  const archive = new Archive(sink, transfer.onBytes);
   let source: Source | undefined;
   for await (const part of transfer.files.readTree({ workspace, path, strict }, transfer.call)) {
     source ??= part.source;
@@ -51,7 +56,8 @@ export async function getArchive({
     freeReceived(part.content);
   }
   const counts = archive.finish();
-  await stage.write(tarEnd());
+  await sink.write(tarEnd());
+  await sink.finish();
   await stage.commit({ precondition, signal: transfer.signal });
   return { ...counts, source };
 }
@@ -62,7 +68,7 @@ interface OpenEntry {
 }
 
 class Archive {
-  readonly #stage: StagedFile;
+  readonly #sink: ArchiveSink;
   readonly #onBytes: (bytes: number) => void;
   readonly #tally: TreeTally = createTreeTally();
   readonly #problems: TreeProblem[] = [];
@@ -72,8 +78,8 @@ class Archive {
   #open: OpenEntry | undefined;
   #counts: Omit<TransferCounts, "failed" | "failedCount"> | undefined;
 
-  constructor(stage: StagedFile, onBytes: (bytes: number) => void) {
-    this.#stage = stage;
+  constructor(sink: ArchiveSink, onBytes: (bytes: number) => void) {
+    this.#sink = sink;
     this.#onBytes = onBytes;
   }
 
@@ -125,7 +131,7 @@ class Archive {
       pieces.push(bytes, padding(bytes.byteLength));
     }
     if (at !== content.byteLength) throw malformed("a message holds other content than its entries say");
-    await this.#stage.write(Buffer.concat(pieces));
+    await this.#sink.write(Buffer.concat(pieces));
     this.#onBytes(content.byteLength);
   }
 
@@ -142,7 +148,7 @@ class Archive {
     const { digester, entry } = this.#open;
     digester.update(chunk);
     if (BigInt(digester.sizeBytes) > entry.sizeBytes) throw changed(entry.path);
-    await this.#stage.write(chunk);
+    await this.#sink.write(chunk);
     this.#onBytes(chunk.byteLength);
   }
 
@@ -154,7 +160,7 @@ class Archive {
     if (trailer.digest === "" || BigInt(digester.sizeBytes) !== entry.sizeBytes) throw changed(entry.path);
     if (digester.digest() !== trailer.digest) throw malformed("a file is not what its end says");
     this.#tally.add({ ...entry, sizeBytes: trailer.sizeBytes, digest: trailer.digest });
-    await this.#stage.write(padding(digester.sizeBytes));
+    await this.#sink.write(padding(digester.sizeBytes));
   }
 }
 

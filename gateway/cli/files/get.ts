@@ -28,7 +28,10 @@ export const getCommand: CommandModule = {
   example: "fairlead files get devbox:/app/dist ./dist",
   args: [
     { name: "<path>", text: "NODE:/WORKSPACE/PATH" },
-    { name: "[local]", text: "where to put it (default: here, under its own name)" },
+    {
+      name: "[local]",
+      text: "where to put it (default: here, under its own name); of a folder, a name in .tar, .tar.gz or .tgz is an archive",
+    },
   ],
   options: [
     {
@@ -199,7 +202,8 @@ function taken(place: LocalTarget): Fault {
 async function getTree(job: GetJob): Promise<GetResult> {
   const wanted = requireTreeCondition(job.condition);
   await using place = await openTreeTarget(job.local, job.remote.name);
-  if (place.path !== "" && /\.tar$/i.test(place.path)) return await getTar(job, place);
+  const packing = place.path === "" ? undefined : archiveOf(place);
+  if (packing) return await getTar(job, place, packing);
   const byDefault = place.isNamed ? "any" : "absent_or_equal";
   const tree: GetTreeJob = { ...job, precondition: wanted === "default" ? byDefault : wanted };
   return {
@@ -209,13 +213,30 @@ async function getTree(job: GetJob): Promise<GetResult> {
   };
 }
 
-/** A name that says archive never becomes a folder. */
-async function getTar(job: GetJob, place: LocalTarget): Promise<GetResult> {
+/** What archive a name says; one that no archive of ours can have is `INVALID_ARGUMENT`, and never becomes a folder. */
+function archiveOf({ path, shown, isNamed }: LocalTarget): "tar" | "tar.gz" | undefined {
+  if (/\.tar$/i.test(path)) return "tar";
+  if (/\.(?:tar\.gz|tgz)$/i.test(path)) return "tar.gz";
+  if (!isNamed || !/\.(?:zip|7z|rar|t(?:ar\.)?(?:bz2|xz|zst|lz|lz4))$/i.test(path)) return undefined;
+  throw new Fault("INVALID_ARGUMENT", `${shown} has the name of an archive that cannot be made`, {
+    details: { field: "local" },
+    hint: "end the name in .tar, .tar.gz or .tgz for an archive, or in a slash for a folder that the tree is put into",
+  });
+}
+
+async function getTar(job: GetJob, place: LocalTarget, packing: "tar" | "tar.gz"): Promise<GetResult> {
   const wanted = requireTreeCondition(job.condition);
   const replaces = wanted === "any" || (wanted === "default" && place.isNamed);
   const precondition: Precondition = { kind: replaces ? "any" : "absent" };
   const { transfer, remote, strict } = job;
-  const counts = await getArchive({ transfer, remote, place, precondition, strict });
+  const counts = await getArchive({
+    transfer,
+    remote,
+    place,
+    precondition,
+    strict,
+    isPacked: packing === "tar.gz",
+  });
   return { ...counts, from: remote.shown, to: place.shown };
 }
 

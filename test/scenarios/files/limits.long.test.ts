@@ -1,8 +1,11 @@
-import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect } from "vitest";
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { proves } from "../../support/proves.ts";
 import type { CliResult } from "../../support/run-cli.ts";
+import { spawnProgram } from "../../support/spawn-program.ts";
 import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
 import { errorOf, startFilesPair, type FilesPair } from "./pair.ts";
 import { treeOf } from "./sync-kit.ts";
@@ -97,6 +100,48 @@ proves("files.max-file-bytes", "holds for get, put, sync and the tools, to the b
     tooLarge,
   );
   expect((await readdir(join(pair.workspace.path, "d"))).toSorted()).toEqual(["fits", "made", "over"]);
+});
+
+test(
+  "a folder comes as a packed archive where its name says so, and never as a folder of that name",
+  patience,
+  async () => {
+    await pair.workspace.write({ "arch/one": "1".repeat(50_000), "arch/sub/two": "2" });
+    for (const name of ["arch.tar.gz", "arch.tgz"]) {
+      const got = await pair.files(["get", "devbox:/app/arch", here.join(name), "--json"]);
+      expect([got.exitCode, got.json]).toMatchObject([0, { files: 2, folders: 1, bytes: 50_001 }]);
+      const packed = await readFile(here.join(name));
+      expect(packed.byteLength).toBeLessThan(5_000);
+      await writeFile(here.join("arch.tar"), gunzipSync(packed));
+      await mkdir(here.join("unpacked"));
+      execFileSync("tar", ["-xf", here.join("arch.tar"), "-C", here.join("unpacked")]);
+      expect(await treeOf(here.join("unpacked"))).toEqual(await treeOf(join(pair.workspace.path, "arch")));
+      for (const path of [name, "arch.tar", "unpacked"]) await rm(here.join(path), { recursive: true });
+    }
+    const refused = await pair.files(["get", "devbox:/app/arch", here.join("arch.zip")]);
+    expect([refused.exitCode, refused.stderr]).toEqual([
+      2,
+      expect.stringMatching(/arch\.zip has the name.*\nhint: .*\.tgz/),
+    ]);
+    await writeFile(here.join("file"), "a file");
+    const sync = await pair.files(["sync", "devbox:/app/arch", here.join("file")]);
+    expect([sync.exitCode, sync.stderr]).toEqual([1, expect.stringContaining(here.join("file"))]);
+    expect(sync.stderr).not.toContain("workspace's folder");
+    await rm(here.join("file"));
+  },
+);
+
+test("a watch that is interrupted ends without a word", patience, async () => {
+  await using watching = spawnProgram(["files", "watch", "devbox:/app", "--json"], {
+    home: pair.gateway.home,
+  });
+  await watching.waitForLine((line) => line.includes('"cursor"'));
+  const { exitCode } = await watching.kill("SIGINT");
+  expect([exitCode, watching.stdout(), watching.stderr()]).toEqual([
+    130,
+    expect.not.stringContaining("CANCELLED"),
+    "",
+  ]);
 });
 
 proves(
