@@ -14,6 +14,7 @@ import {
   createReceiveQueue,
   createSendCredit,
   firstCreditOf,
+  mostCreditOf,
   type ReceiveQueue,
   type SendCredit,
 } from "./credit.ts";
@@ -81,6 +82,7 @@ class RunningAnswer implements AnsweredCall {
     if (open.request) return;
     this.#requests = createReceiveQueue({
       firstBytes: firstCreditOf(this.#remainingMs),
+      mostBytes: mostCreditOf(this.#remainingMs),
       budget: options.budget,
       grant: (bytes, windowBytes) => this.#write(answerGrantFrame(bytes, windowBytes)),
     });

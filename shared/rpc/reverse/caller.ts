@@ -12,6 +12,7 @@ import {
   createReceiveQueue,
   createSendCredit,
   firstCreditOf,
+  mostCreditOf,
   type ReceiveQueue,
   type SendCredit,
 } from "./credit.ts";
@@ -95,6 +96,7 @@ class CarriedCall implements CallListener {
     this.#credit = createSendCredit(firstBytes);
     this.answers = createReceiveQueue({
       firstBytes,
+      mostBytes: mostCreditOf(outgoing.remainingMs),
       budget: options.budget,
       grant: (bytes, windowBytes) => port.write(callerGrantFrame(bytes, windowBytes)),
     });

@@ -13,9 +13,17 @@ export const openStreamCreditBytes: number = 16 * 1024;
 /** The largest credit of a call, in bytes; never above the stream's window, so that no frame waits behind data. */
 export const maxCreditBytes: number = 8 * 1024 * 1024;
 
+/** The largest credit of a stream that stays open, in bytes: what its reader left unread may be many small messages. */
+export const maxOpenStreamCreditBytes: number = 1024 * 1024;
+
 /** The first credit of a call, each way: less for streams that stay open. */
 export function firstCreditOf(remainingMs: number): number {
   return Number.isFinite(remainingMs) ? firstCreditBytes : openStreamCreditBytes;
+}
+
+/** The largest credit of a call, each way: less for streams that stay open. */
+export function mostCreditOf(remainingMs: number): number {
+  return Number.isFinite(remainingMs) ? maxCreditBytes : maxOpenStreamCreditBytes;
 }
 
 function costOf(lengthBytes: number): number {
@@ -72,6 +80,8 @@ export function createSendCredit(firstBytes: number): SendCredit {
 export interface ReceiveQueueOptions {
   /** What the sender may send before the first grant. */
   readonly firstBytes: number;
+  /** What the sender may send at once at the most; 8 MiB by default. */
+  readonly mostBytes?: number;
   /** What its growth is taken from. */
   readonly budget: Budget;
   /** Tells the sender that it may send more. */
@@ -98,6 +108,7 @@ export function createReceiveQueue(options: ReceiveQueueOptions): ReceiveQueue {
 class CreditQueue implements ReceiveQueue {
   readonly #options: ReceiveQueueOptions;
   readonly #messages: Uint8Array[] = [];
+  readonly #mostBytes: number;
   #windowBytes: number;
   #heldBytes = 0;
   /** Taken by the reader, not yet granted again. */
@@ -112,6 +123,7 @@ class CreditQueue implements ReceiveQueue {
   constructor(options: ReceiveQueueOptions) {
     this.#options = options;
     this.#windowBytes = options.firstBytes;
+    this.#mostBytes = options.mostBytes ?? maxCreditBytes;
     options.budget.take(options.firstBytes);
   }
 
@@ -170,9 +182,9 @@ class CreditQueue implements ReceiveQueue {
     if (this.#closed || this.#owedBytes === 0) return;
     let bytes = this.#owedBytes;
     this.#owedBytes = 0;
-    if (this.#usedBytes >= this.#windowBytes && this.#windowBytes < maxCreditBytes) {
+    if (this.#usedBytes >= this.#windowBytes && this.#windowBytes < this.#mostBytes) {
       this.#usedBytes = 0;
-      const wanted = Math.min(this.#windowBytes, maxCreditBytes - this.#windowBytes);
+      const wanted = Math.min(this.#windowBytes, this.#mostBytes - this.#windowBytes);
       const grown = this.#options.budget.tryTake(wanted);
       this.#windowBytes += grown;
       bytes += grown;

@@ -1,21 +1,25 @@
 import { expect, test } from "vitest";
 import { Fault } from "../../../shared/fault/fault.ts";
+import { noDeadline } from "../../../shared/rpc/deadline.ts";
 import { createBudget, type Budget } from "../../../shared/rpc/reverse/budget.ts";
 import {
   createReceiveQueue,
   createSendCredit,
   firstCreditBytes,
+  firstCreditOf,
   maxCreditBytes,
+  mostCreditOf,
 } from "../../../shared/rpc/reverse/credit.ts";
 
 const mib = 1024 * 1024;
 
 /** A sender and a receiver of one direction, back to back. */
-function joined(budget: Budget, firstBytes = firstCreditBytes) {
+function joined(budget: Budget, firstBytes = firstCreditBytes, mostBytes = maxCreditBytes) {
   const credit = createSendCredit(firstBytes);
   let windowBytes = firstBytes;
   const queue = createReceiveQueue({
     firstBytes,
+    mostBytes,
     budget,
     grant: (bytes, window) => {
       windowBytes = window;
@@ -51,6 +55,23 @@ test("credit grows with use up to 8 MiB, is taken from the budget and given back
   queue.close();
   await reader.next();
   expect(budget.takenBytes).toBe(0);
+});
+
+test("credit of a stream that stays open grows up to 1 MiB", async () => {
+  const { credit, queue, window } = joined(
+    createBudget(64 * mib),
+    firstCreditOf(noDeadline),
+    mostCreditOf(noDeadline),
+  );
+  const reader = queue[Symbol.asyncIterator]();
+  for (let at = 0; at < 1000; at += 1) {
+    const room = credit.take(8 * 1024);
+    if (room) await room;
+    queue.push(new Uint8Array(8 * 1024));
+    await reader.next();
+  }
+  expect(window()).toBe(mib);
+  expect([firstCreditOf(1), mostCreditOf(1)]).toEqual([firstCreditBytes, maxCreditBytes]);
 });
 
 test("calls of one link never take more than its budget beside their first credit", async () => {
