@@ -1,61 +1,15 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
 import { FilesWatchKind, type FilesWatchResponse } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { followFiles } from "../../scenarios/files/follow-files.ts";
 import { type FilesPair, startFilesPair } from "../../scenarios/files/pair.ts";
-import { programFile } from "../../support/program-file.ts";
 import { proves } from "../../support/proves.ts";
+import { runLimited } from "./limited-node.ts";
 
 const folderCount = 200;
 const folders = Array.from({ length: folderCount }, (_, index) => `d${index}`);
 const app = "devbox:/app";
-
-/**
- * Runs a program with so many of the kernel's watches: the limit is that of a user namespace of its own, and each line of
- * its input sets another. Prints the program's process id first.
- */
-const limited = `
-  limit() { echo "$1" > /proc/sys/user/max_inotify_watches; }
-  limit 64
-  "$@" & echo "pid $!"
-  while read -r line; do limit "$line"; done
-  wait
-`;
-
-interface LimitedNode extends AsyncDisposable {
-  raise(limit: number): void;
-}
-
-/** The agent of the pair's node, in a process that may watch 64 folders. */
-async function runLimited(pair: FilesPair): Promise<LimitedNode> {
-  await pair.node.kill("SIGTERM");
-  const words = ["node", "run", "--json"];
-  const child = spawn(
-    "unshare",
-    ["-Ur", "sh", "-c", limited, "sh", process.execPath, programFile, ...words],
-    {
-      env: { PATH: process.env["PATH"] ?? "", HOME: pair.node.home, FAIRLEAD_HOME: pair.node.home },
-      stdio: ["pipe", "pipe", "ignore"],
-    },
-  );
-  let output = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => void (output += text));
-  const closed = once(child, "close");
-  await expect.poll(() => output, { timeout: 60_000 }).toContain('"event":"ready"');
-  const pid = Number(/^pid (\d+)$/m.exec(output)?.[1]);
-  return {
-    raise: (limit) => void child.stdin.write(`${limit}\n`),
-    [Symbol.asyncDispose]: async () => {
-      // Twice is harmless.
-      if (child.stdin.writable) process.kill(pid, "SIGTERM");
-      child.stdin.end();
-      await closed;
-    },
-  };
-}
 
 interface Shown {
   readonly state: string;
@@ -89,7 +43,7 @@ proves(
   async () => {
     const files = Object.fromEntries(folders.map((name) => [`${name}/old`, "old"]));
     await using pair = await startFilesPair({ files });
-    const node = await runLimited(pair);
+    const node = await runLimited(pair.node, { watches: 64 });
     await using stack = new AsyncDisposableStack();
     const ended = stack.use(node);
     await expect.poll(() => shownOf(pair), { timeout: 30_000 }).toMatchObject({ state: "available" });

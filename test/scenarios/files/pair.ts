@@ -27,6 +27,8 @@ export interface FilesPairOptions {
   readonly config?: string;
   /** Options of Node for the agent. */
   readonly nodeArgs?: readonly string[];
+  /** Added to the environment of the gateway. */
+  readonly gatewayEnv?: Readonly<Record<string, string>>;
   /** The text of the node's configuration, which exports the folder `dir` as `app` by itself. */
   readonly nodeConfig?: (dir: string) => string;
 }
@@ -58,7 +60,9 @@ export async function startFilesPair(options: FilesPairOptions = {}): Promise<Fi
     await writeFile(folder.join("config.yaml"), options.config);
     args.push("--config", folder.join("config.yaml"));
   }
-  const gateway = stack.use(await startGateway({ args }));
+  const gateway = stack.use(
+    await startGateway({ args, ...(options.gatewayEnv ? { env: options.gatewayEnv } : {}) }),
+  );
   proxy?.retarget(Number(gateway.link.split(":").at(-1)));
   const home = options.nodeConfig
     ? stack.use(await makeNodeHome(options.nodeConfig(workspace.path))).path
