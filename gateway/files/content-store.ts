@@ -210,6 +210,7 @@ class Contents implements ContentStore {
       return false;
     }
     const now = this.#options.clock.now();
+    await this.#noteUse(name, now);
     const before = this.#contents.get(name);
     this.#bytes += bytes.byteLength - (before?.sizeBytes ?? 0);
     this.#contents.delete(name);
@@ -235,8 +236,12 @@ class Contents implements ContentStore {
     }
     if (now - content.notedAt < noteUseEveryMs) return;
     content.notedAt = now;
+    await this.#noteUse(name, now);
+  }
+
+  /** For the next start: without it the order is another then, and nothing else. */
+  async #noteUse(name: string, now: number): Promise<void> {
     const seconds = now / 1000;
-    // Without it the order is another after a restart, and nothing else.
     await utimes(join(this.#options.dir, name), seconds, seconds).catch(() => undefined);
   }
 
