@@ -211,17 +211,18 @@ class Contents implements ContentStore {
     }
     const now = this.#options.clock.now();
     await this.#noteUse(name, now);
-    const before = this.#contents.get(name);
-    this.#bytes += bytes.byteLength - (before?.sizeBytes ?? 0);
-    this.#contents.delete(name);
-    const readers = before?.readers ?? 0;
-    this.#contents.set(name, {
-      sizeBytes: bytes.byteLength,
-      usedAt: now,
-      notedAt: now,
-      readers,
+    // The same object as before: whoever has it open leaves it later.
+    const content = this.#contents.get(name) ?? {
+      sizeBytes: 0,
+      usedAt: 0,
+      notedAt: 0,
+      readers: 0,
       isDamaged: false,
-    });
+    };
+    this.#bytes += bytes.byteLength - content.sizeBytes;
+    Object.assign(content, { sizeBytes: bytes.byteLength, usedAt: now, notedAt: now, isDamaged: false });
+    this.#contents.delete(name);
+    this.#contents.set(name, content);
     this.#makeRoom();
     return this.#contents.has(name);
   }

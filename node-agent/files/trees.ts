@@ -163,7 +163,13 @@ export async function writeTree(
     signal,
     ...(maxFileBytes === undefined ? {} : { maxFileBytes }),
   });
-  const { canonicalPath } = await workspace.root.stat(path);
+  // Looked at as the write itself is judged: who may only write there is told where it went all the same.
+  const { canonicalPath } = await workspace.root.preflight(path, {
+    operation: "write",
+    isTree: true,
+    counts: false,
+    signal,
+  });
   return {
     stored,
     problems: problems.map(toWireProblem),

@@ -1,10 +1,11 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect } from "vitest";
+import { expect, test } from "vitest";
 import type { ExportSettings } from "../../../node-agent/workspace/export-settings.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { type FilesKit, openFilesKit } from "../../support/files-kit.ts";
 import { proves } from "../../support/proves.ts";
+import { storing } from "../../support/storing.ts";
 import { writeWhole } from "../../support/write-whole.ts";
 
 const workspace = "devbox:/app";
@@ -61,3 +62,10 @@ proves(
     }
   },
 );
+
+test("a tree goes into a folder that may be written and not be read, and says where it went", async () => {
+  await using kit = await openFilesKit({ fill, settings: { read: ["other"], write: ["**"] } });
+  const answer = await kit.client.writeTree(storing("d", ["inner/"]));
+  expect(answer).toMatchObject({ stored: { folders: 1n, failed: 0n }, source: { canonicalPath: "d" } });
+  expect(readdirSync(join(kit.dir, "d"))).toEqual(["file", "inner"]);
+});

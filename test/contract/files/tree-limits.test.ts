@@ -1,47 +1,17 @@
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect } from "vitest";
 import { nodeLimitDefaults } from "../../../node-agent/config/node-settings.ts";
-import { digestOf } from "../../../shared/content/digest.ts";
 import type { Fault } from "../../../shared/fault/fault.ts";
-import {
-  EntryKind,
-  EntrySchema,
-  type FilesWriteTreeRequestSchema,
-  type TreeExtentSchema,
-  WritePrecondition,
-} from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { maxPathBytes } from "../../../shared/names/workspace-path.ts";
-import { createTreeTally } from "../../../shared/tree/tree-tally.ts";
 import { faultOf } from "../../support/fault-of.ts";
 import { type FilesKit, openFilesKit } from "../../support/files-kit.ts";
 import { proves } from "../../support/proves.ts";
+import { storing } from "../../support/storing.ts";
 
 const workspace = "devbox:/app";
 const asking = "files:\n  ask: { read: [], write: [], ask: on-miss }\n";
 const limits = { treeEntries: 6, treeDepth: 3 };
-
-type Message = MessageInitShape<typeof FilesWriteTreeRequestSchema>;
-
-/** The messages that store a tree of folders and empty files, with what is said of its size first, if anything. */
-async function* storing(
-  path: string,
-  paths: readonly string[],
-  extent?: MessageInitShape<typeof TreeExtentSchema>,
-): AsyncGenerator<Message, void> {
-  const tally = createTreeTally();
-  const entries = paths.map((one) => {
-    const kind = one.endsWith("/") ? EntryKind.FOLDER : EntryKind.FILE;
-    const digest = kind === EntryKind.FILE ? digestOf("") : "";
-    return create(EntrySchema, { path: one.replace(/\/$/, ""), kind, mode: 0o755, digest });
-  });
-  for (const entry of entries) tally.add(entry);
-  const header = { workspace, path, precondition: WritePrecondition.ANY };
-  yield { header: extent ? { ...header, extent } : header };
-  yield { entries: entries.map((entry) => ({ entry })) };
-  yield { treeTrailer: tally.trailer(0n) };
-}
 
 /** What moves, or takes along, a whole tree of the node. */
 const operations: Readonly<Record<string, (client: FilesKit["client"], path: string) => Promise<unknown>>> = {
