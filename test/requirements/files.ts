@@ -376,4 +376,8 @@ export const files = [
     id: "files.bench-fair-share",
     says: "Beside a transfer whose reader is paused ten others keep at least 75 % of their rate, and during a large transfer on the same link a stat answers in at most five times its idle time.",
   },
+  {
+    id: "files.names-exact",
+    says: "Names with a newline, a quote, a leading `._`, 255 bytes, composed and decomposed `é` and, on a POSIX node, a backslash or a colon are listed, fetched and stored byte for byte. Two sources with one base name fetched into one folder get the same suffix on every run and neither is lost.",
+  },
 ] as const;

@@ -13,13 +13,20 @@ import { chunkBytes, type TreePart } from "../../../shared/tree/tree-part.ts";
 import { parseCondition, requireTreeCondition, type Condition } from "./condition.ts";
 import { fetchFile } from "./fetch-file.ts";
 import { getArchive } from "./get-archive.ts";
-import { openFileTarget, openTreeTarget, type LocalPlace, type LocalTarget } from "./local-place.ts";
+import {
+  openFileTarget,
+  openTreeTarget,
+  requireFolder,
+  type LocalPlace,
+  type LocalTarget,
+} from "./local-place.ts";
 import { lookUnasked } from "./look-unasked.ts";
 import { partKeyOf } from "./part-key.ts";
 import { openParts } from "./read-parts.ts";
 import { parseRemote, type Remote } from "./remote.ts";
 import { fetchRest } from "./resume-tree.ts";
-import { runTransfer, type Transfer, type TransferCounts } from "./transfer.ts";
+import { nameApart } from "./source-names.ts";
+import { runTransfer, runTransfers, type Transfer, type TransferCounts } from "./transfer.ts";
 
 /** `files get`. */
 export const getCommand: CommandModule = {
@@ -29,8 +36,8 @@ export const getCommand: CommandModule = {
   args: [
     { name: "<path>", text: "NODE:/WORKSPACE/PATH" },
     {
-      name: "[local]",
-      text: "where to put it (default: here, under its own name); of a folder, a name in .tar, .tar.gz or .tgz is an archive",
+      name: "[local...]",
+      text: "more of them, and at last where to put it (default: here, under its own name); of a folder, a name in .tar, .tar.gz or .tgz is an archive",
     },
   ],
   options: [
@@ -41,28 +48,49 @@ export const getCommand: CommandModule = {
     { flags: "--strict", text: "the first bad entry of a tree ends it, and nothing is kept" },
   ],
   callsNode: true,
-  run: (input, runtime) => {
-    const remote = parseRemote(input.argument("path"));
-    const local = input.maybeArgument("local") ?? ".";
+  run: async (input, runtime) => {
+    const { remotes, local } = parsePlaces([input.argument("path"), ...input.rest("local")]);
     const condition = parseCondition(input.text("if-match"));
-    return runTransfer(runtime, remote.name, async (transfer) => {
-      const entry = await lookUnasked(transfer, remote);
-      const job: GetJob = {
-        runtime,
-        transfer,
-        remote,
-        local,
-        condition,
-        entry,
-        strict: input.flag("strict"),
-      };
-      if (!entry) return await getUnseen(job);
-      if (entry.kind === EntryKind.FOLDER) return await getTree(job);
-      transfer.onTotal(Number(entry.sizeBytes));
-      return await getFile(job);
-    });
+    const strict = input.flag("strict");
+    const get = (remote: Remote) => (transfer: Transfer) =>
+      getOne({ runtime, transfer, remote, local, condition, strict });
+    const [only] = remotes;
+    if (remotes.length === 1 && only) return await runTransfer(runtime, only.name, get(only));
+    if (condition.kind === "match") {
+      throw new Fault("INVALID_ARGUMENT", "one digest cannot hold for several files", {
+        details: { field: "if-match" },
+      });
+    }
+    const works = nameApart(remotes).map((remote) => ({
+      from: remote.shown,
+      label: remote.name,
+      work: get(remote),
+    }));
+    await requireFolder(local);
+    return await runTransfers(runtime, works);
   },
 };
+
+/** Any number of remote paths, and at last a place here; several go into that folder. */
+function parsePlaces(words: readonly string[]): {
+  readonly remotes: readonly Remote[];
+  readonly local: string;
+} {
+  const last = words.length > 1 ? (words.at(-1) ?? "") : "";
+  const isPlace = last !== "" && !/^[^/\\]+:\//.test(last);
+  const remotes = (isPlace ? words.slice(0, -1) : words).map((word) => parseRemote(word));
+  const local = isPlace ? last : ".";
+  return { remotes, local: remotes.length > 1 && !local.endsWith("/") ? `${local}/` : local };
+}
+
+async function getOne(asked: Omit<GetJob, "entry">): Promise<GetResult> {
+  const { transfer, remote } = asked;
+  const job: GetJob = { ...asked, entry: await lookUnasked(transfer, remote) };
+  if (!job.entry) return await getUnseen(job);
+  if (job.entry.kind === EntryKind.FOLDER) return await getTree(job);
+  transfer.onTotal(Number(job.entry.sizeBytes));
+  return await getFile(job);
+}
 
 interface GetJob {
   readonly runtime: Runtime;

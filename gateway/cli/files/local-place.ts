@@ -38,6 +38,20 @@ export async function openTreeTarget(local: string, name: string): Promise<Local
   return { ...(isThere ? await openItself(target, true) : await openBeside(target, "top")), isNamed };
 }
 
+/** The folder that several sources go into: `NOT_FOUND` where nothing is there, `NOT_A_DIRECTORY` for anything else. */
+export async function requireFolder(local: string): Promise<void> {
+  if (await isFolderAt(local)) return;
+  const isSomething = await isThere(local);
+  throw new Fault(
+    isSomething ? "NOT_A_DIRECTORY" : "NOT_FOUND",
+    isSomething ? `${local} is no folder` : `the folder ${local} does not exist`,
+    {
+      details: { path: local },
+      hint: isSomething ? "name a folder for several sources" : `mkdir -p ${local}`,
+    },
+  );
+}
+
 /** The folder that `local` names, links resolved; as it is named where it is not there yet. */
 export async function resolveLocal(local: string): Promise<string> {
   try {

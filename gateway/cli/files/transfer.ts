@@ -1,4 +1,5 @@
 import type { Digest } from "../../../shared/content/digest.ts";
+import { faultFromError } from "../../../shared/fault/fault-from-error.ts";
 import { toFaultJson, type JsonValue } from "../../../shared/fault/fault.ts";
 import type { Files, Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { maxDeadlineMs } from "../../../shared/rpc/deadline.ts";
@@ -89,8 +90,48 @@ export async function runTransfer(
 ): Promise<number> {
   const startedAt = runtime.clock.now();
   const result = await transferOnce(runtime, label, work);
-  await printResult(runtime, result, runtime.clock.now() - startedAt);
+  const timed = { ...result, durationMs: runtime.clock.now() - startedAt };
+  await runtime.output.result(toJson(timed), () => toLines(timed));
+  if (!runtime.output.json) noteFailed(runtime, timed);
   return result.failedCount > 0 ? 7 : 0;
+}
+
+/** One of several transfers. */
+export interface TransferWork {
+  readonly from: string;
+  readonly label: string;
+  readonly work: (transfer: Transfer) => Promise<TransferCounts & TransferEnds>;
+}
+
+/**
+ * Runs transfers one after the other and prints one result of all. One that fails does not stop the rest, unless the
+ * command was interrupted; it is listed, and the status is then 7.
+ */
+export async function runTransfers(runtime: Runtime, works: readonly TransferWork[]): Promise<number> {
+  const items: JsonValue[] = [];
+  let failedCount = 0;
+  for (const { from, label, work } of works) {
+    const startedAt = runtime.clock.now();
+    try {
+      const result = await transferOnce(runtime, label, work);
+      const timed = { ...result, durationMs: runtime.clock.now() - startedAt };
+      items.push(toJson(timed));
+      if (result.failedCount > 0) failedCount += 1;
+      if (runtime.output.json) continue;
+      await runtime.output.text(`${toLines(timed).join("\n")}\n`);
+      noteFailed(runtime, timed);
+    } catch (error) {
+      runtime.signal.throwIfAborted();
+      const fault = faultFromError(error);
+      failedCount += 1;
+      items.push({ from, error: { ...toFaultJson(fault) } });
+      if (runtime.output.json) continue;
+      runtime.output.note(`failed: ${from}: ${fault.message} (${fault.code})`);
+      if (fault.hint !== undefined) runtime.output.note(`hint: ${fault.hint}`);
+    }
+  }
+  if (runtime.output.json) await runtime.output.result({ items, failedCount }, () => []);
+  return failedCount > 0 ? 7 : 0;
 }
 
 async function transferOnce(
@@ -161,13 +202,11 @@ function guarded(files: Transfer["files"], guard: StallGuard): Transfer["files"]
   };
 }
 
-async function printResult(
-  runtime: Runtime,
-  result: TransferCounts & TransferEnds,
-  durationMs: number,
-): Promise<void> {
-  const { files, folders, links, bytes, failed } = result;
-  const json = {
+type TimedResult = TransferCounts & TransferEnds & { readonly durationMs: number };
+
+function toJson(result: TimedResult): JsonValue & { readonly [key: string]: JsonValue } {
+  const { files, folders, links, bytes, failed, durationMs } = result;
+  return {
     from: result.from,
     to: result.to,
     filesSent: files - (result.filesReused ?? 0),
@@ -187,11 +226,17 @@ async function printResult(
     ...(result.digest === undefined ? {} : { digest: result.digest }),
     source: sourceToJson(result.source),
   };
-  await runtime.output.result(json, () => [
+}
+
+function toLines(result: TimedResult): readonly string[] {
+  return [
     ...(result.changes ?? []).map(({ action, path }) => `${changeSigns[action]} ${path}`),
-    `${result.from} -> ${result.to}: ${describe(result)} in ${(durationMs / 1000).toFixed(1)} s`,
-  ]);
-  if (runtime.output.json) return;
+    `${result.from} -> ${result.to}: ${describe(result)} in ${(result.durationMs / 1000).toFixed(1)} s`,
+  ];
+}
+
+function noteFailed(runtime: Runtime, result: TransferCounts): void {
+  const { failed } = result;
   for (const { path, fault } of failed)
     runtime.output.note(`failed: ${path}: ${fault.message} (${fault.code})`);
   if (result.failedCount > failed.length)

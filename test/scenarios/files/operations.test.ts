@@ -1,6 +1,6 @@
-import { chmod, lstat, mkdir, rm, utimes, writeFile } from "node:fs/promises";
+import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
 import { digestOf } from "../../../shared/content/digest.ts";
 import { type FilesListResponse, type WriteHeader } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { faultOf } from "../../support/fault-of.ts";
@@ -199,31 +199,88 @@ proves("files.move", "entries are renamed, and what may not be stays where it wa
   expect(await pair.workspace.has("mv/from")).toBe(false);
 });
 
-test("names are listed, fetched and stored byte for byte", patience, async () => {
-  const names = [
-    "new\nline",
-    "quote\"and'",
-    "._apple",
-    "x".repeat(255),
-    "compos\u00e9d",
-    "decompose\u0301d",
-    "back\\slash",
-    "co:lon",
-    "smile 🙂",
-    " outer space ",
-  ];
-  await pair.workspace.write(
-    Object.fromEntries(names.map((name, index) => [`names/${name}`, `content ${index}`])),
-  );
-  const { entries } = await pair.client.list({ workspace, path: "names" });
-  expect(new Set(entries.map((entry) => entry.path))).toEqual(new Set(names.map((name) => `names/${name}`)));
-  await using here = await makeTempFolder();
-  expect((await pair.files(["get", "devbox:/app/names", here.join("names")])).exitCode).toBe(0);
-  expect(await here.entries()).toEqual(["names", ...names.map((name) => `names/${name}`)].toSorted());
-  expect((await pair.files(["put", here.join("names"), "devbox:/app/names-again"])).exitCode).toBe(0);
-  for (const [index, name] of names.entries()) {
-    expect(await pair.workspace.text(`names-again/${name}`)).toBe(`content ${index}`);
-    const one = await pair.client.stat({ workspace, path: `names/${name}` });
-    expect(one.entry?.path).toBe(`names/${name}`);
-  }
-});
+const oddNames = [
+  "new\nline.txt",
+  `a "quote" and a 'quote'`,
+  "._leading",
+  "n".repeat(255),
+  "caf\u00e9",
+  "cafe\u0301",
+  "back\\slash",
+  "co:lon",
+  "smile 🙂",
+  " outer space ",
+];
+
+proves(
+  "files.names-exact",
+  "names of every kind come and go byte for byte, and two of one name are kept apart in one folder",
+  patience,
+  async () => {
+    await using place = await makeTempFolder();
+    const tree = Object.fromEntries(oddNames.map((name, at) => [name, `content ${at}`]));
+    for (const [name, content] of Object.entries(tree))
+      await pair.workspace.write({ [`odd/${name}`]: content });
+    const listed = (await pair.files(["ls", "devbox:/app/odd", "--json"])).json as {
+      readonly entries: readonly { readonly path: string }[];
+    };
+    const names = listed.entries.map(({ path }) => path.slice("odd/".length));
+    expect(names.toSorted()).toEqual(oddNames.toSorted());
+
+    // One by one, and as a tree; here and back again.
+    const holds = async (folder: string): Promise<void> => {
+      expect((await readdir(folder)).toSorted()).toEqual(oddNames.toSorted());
+      for (const [name, content] of Object.entries(tree))
+        expect([name, await readFile(join(folder, name), "utf8")]).toEqual([name, content]);
+    };
+    const single = place.join("single");
+    expect(
+      (await pair.files(["get", "devbox:/app/a", "devbox:/app/b", single, "--json"])).json,
+    ).toMatchObject({
+      error: { code: "NOT_FOUND", hint: `mkdir -p ${single}/` },
+    });
+    await mkdir(single);
+    const sources = oddNames.map((name) => `devbox:/app/odd/${name}`);
+    // The two spellings of one word are kept apart, since a volume may take them for one.
+    const [composed, decomposed] = sources.filter((source) => source.normalize("NFC").endsWith("caf\u00e9"));
+    const others = sources.filter((source) => source !== composed && source !== decomposed);
+    for (const given of [others, [composed ?? ""], [decomposed ?? ""]])
+      expect(await pair.files(["get", ...given, single])).toMatchObject({ exitCode: 0 });
+    await holds(single);
+    expect((await pair.files(["get", "devbox:/app/odd", place.join("tree")])).exitCode).toBe(0);
+    await holds(place.join("tree"));
+    const back = join(pair.workspace.path, "back");
+    expect((await pair.files(["put", place.join("tree"), "devbox:/app/back"])).exitCode).toBe(0);
+    await holds(back);
+    for (const name of oddNames.slice(0, 4)) {
+      await rm(join(back, name));
+      expect((await pair.files(["put", join(single, name), `devbox:/app/back/${name}`])).exitCode).toBe(0);
+    }
+    await holds(back);
+
+    await pair.workspace.write({ "x/report.csv": "of x", "y/report.csv": "of y", "z/other.csv": "of z" });
+    const [x, y, z] = ["devbox:/app/x/report.csv", "devbox:/app/y/report.csv", "devbox:/app/z/other.csv"];
+    const fetch = async (...paths: readonly string[]): Promise<readonly string[]> => {
+      const folder = await mkdtemp(place.join("many-"));
+      const { exitCode, json } = await pair.files(["get", ...paths, folder, "--json"]);
+      expect([exitCode, json]).toMatchObject([0, { failedCount: 0 }]);
+      const got = (await readdir(folder)).toSorted();
+      return await Promise.all(
+        got.map(async (name) => `${name}: ${await readFile(join(folder, name), "utf8")}`),
+      );
+    };
+    const both = await fetch(x, y, z);
+    expect(both.map((line) => line.replace(/-[0-9a-f]{8}/, "-"))).toEqual(
+      expect.arrayContaining(["other.csv: of z", "report-.csv: of x", "report-.csv: of y"]),
+    );
+    expect(both).toHaveLength(3);
+    expect(await fetch(z, y, x)).toEqual(both);
+    expect(await fetch(composed ?? "", decomposed ?? "")).toHaveLength(2);
+
+    const some = await pair.files(["get", x, "devbox:/app/none", place.path, "--json"]);
+    expect(some).toMatchObject({
+      exitCode: 7,
+      json: { items: [{ files: 1 }, { from: "devbox:/app/none", error: { code: "NOT_FOUND" } }] },
+    });
+  },
+);
