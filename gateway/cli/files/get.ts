@@ -31,7 +31,7 @@ import { runTransfer, runTransfers, type Transfer, type TransferCounts } from ".
 /** `files get`. */
 export const getCommand: CommandModule = {
   words: "files get",
-  summary: "fetch a file or a tree",
+  summary: "fetch a file or a tree, or several of them into one folder",
   example: "fairlead files get devbox:/app/dist ./dist",
   args: [
     { name: "<path>", text: "NODE:/WORKSPACE/PATH" },

@@ -9,6 +9,7 @@ import { faultOf } from "../../support/fault-of.ts";
 import { proves } from "../../support/proves.ts";
 import { spawnProgram } from "../../support/spawn-program.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
+import { beginWrite } from "../../support/write-whole.ts";
 import {
   again,
   expectArrived,
@@ -182,24 +183,18 @@ async function replaceUnheard(
   content: string,
 ): Promise<{ readonly answer: Promise<FilesWriteResponse> }> {
   await untilUsable(pair);
-  const gate = Promise.withResolvers<void>();
-  const sizeBytes = BigInt(content.length);
   const condition = { precondition: WritePrecondition.MATCH, ifMatch: digestOf(old) };
-  const messages = async function* () {
-    yield {
-      part: { case: "header" as const, value: { workspace: app, path: replied, sizeBytes, ...condition } },
-    };
-    yield { part: { case: "chunk" as const, value: Buffer.from(content) } };
-    await gate.promise;
-    yield { part: { case: "trailer" as const, value: { sizeBytes, digest: digestOf(content) } } };
-  };
-  const answer = pair.client.write(messages());
-  answer.catch(() => undefined);
+  const { answer, finish } = beginWrite(pair.client, {
+    workspace: app,
+    path: replied,
+    content,
+    ...condition,
+  });
   // All questions before it have been answered once it is staged.
   const staged = async (): Promise<number> => (await readdir(pair.workspace.join("reply"))).length;
   await expect.poll(staged, { timeout: 20_000, interval: 20 }).toBe(2);
   pair.proxy.swallow("up");
-  gate.resolve();
+  finish();
   await expect.poll(() => pair.workspace.text(replied), { timeout: 20_000, interval: 20 }).toBe(content);
   return { answer };
 }

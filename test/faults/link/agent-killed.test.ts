@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { MessageInitShape } from "@bufbuild/protobuf";
@@ -20,6 +21,7 @@ import {
 } from "../../support/node-behind-proxy.ts";
 import { proves } from "../../support/proves.ts";
 import type { Program } from "../../support/spawn-program.ts";
+import { beginWrite } from "../../support/write-whole.ts";
 
 // The agent of a machine is killed in the middle of its calls and started again: what it knew is on its disk.
 const patience = { timeout: 120_000 };
@@ -74,11 +76,18 @@ proves(
   "after SIGKILL a finished call is answered from the disk, a running one is unknown, and neither runs again",
   patience,
   async () => {
-    const { proxy, node, workspace, start } = kit;
+    const { proxy, node, workspace } = kit;
+    const socket = await findAdminSocket(join(kit.gateway.home, "gateway"));
+    await using channel = openGrpcClient({ address: `unix:${socket}`, security: "insecure" });
+    const files = channel.client(Files);
     // One that has ended on the node, and whose answer never comes through.
+    const written = { workspace: "devbox:/app", path: "done.txt", content: "written once" };
+    const entries = async (): Promise<number> => (await readdir(workspace.path)).length;
+    const before = await entries();
+    const finished = beginWrite(files, written);
+    await expect.poll(entries, slowly).toBe(before + 1);
     proxy.swallow("up");
-    const content = JSON.stringify({ path: "done.txt", content: "written once" });
-    await using finished = start(["tools", "call", "devbox__write", "--args", content, "--json"]);
+    finished.finish();
     await expect.poll(() => workspace.has("done.txt"), slowly).toBe(true);
     // The file is there before its record has an end.
     await expect.poll(endedCalls, slowly).toBe(1);
@@ -87,20 +96,16 @@ proves(
     proxy.mend();
     proxy.cut();
     await node.restart();
-    const done = await endOf(finished);
-    expect(done).toMatchObject({ exitCode: 0, json: { details: { path: "done.txt" } } });
+    expect(await finished.answer).toMatchObject({ entry: { path: "done.txt" }, publication: "committed" });
     expect(await workspace.text("done.txt")).toBe("changed since");
 
     // One that was running.
     proxy.limit(8 * mebi);
-    const before = proxy.counts.down.bytes;
-    const socket = await findAdminSocket(join(kit.gateway.home, "gateway"));
-    await using channel = openGrpcClient({ address: `unix:${socket}`, security: "insecure" });
-    const running = channel
-      .client(Files)
+    const sent = proxy.counts.down.bytes;
+    const running = files
       .writeTree(treeOfOne("devbox:/app", 32 * mebi), { deadlineMs: 120_000 })
       .catch((error: unknown) => error);
-    await expect.poll(() => proxy.counts.down.bytes - before, slowly).toBeGreaterThan(8 * mebi);
+    await expect.poll(() => proxy.counts.down.bytes - sent, slowly).toBeGreaterThan(8 * mebi);
     await node.kill("SIGKILL");
     proxy.mend();
     await node.restart();

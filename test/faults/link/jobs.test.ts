@@ -61,17 +61,25 @@ proves(
     const deadline = ["--deadline", "12s"];
     await using job = exec('echo "so far"; sleep 600', deadline);
     await expect.poll(() => job.stdout(), slowly).toContain("so far\n");
-    // A write and a read that have reached the machine, which answers nothing any more.
-    node.signal("SIGSTOP");
-    const call = async (tool: string, args: object): Promise<Program> => {
-      const before = proxy.counts.down.bytes;
+    // A write and a read that have reached the machine, which answers nothing any more. What is asked about the write
+    // before was answered once so much of it is on its way, and it is frozen before it has all of it.
+    const call = (tool: string, args: object): Program => {
       const json = JSON.stringify(args);
-      const calling = start(["tools", "call", `devbox__${tool}`, "--args", json, ...deadline, "--json"]);
-      await expect.poll(() => proxy.counts.down.bytes, slowly).toBeGreaterThan(before + 100);
-      return calling;
+      return start(["tools", "call", `devbox__${tool}`, "--args", json, ...deadline, "--json"]);
     };
-    await using once = await call("write", { path: "new.txt", content: "nobody knows" });
-    await using read = await call("read", { path: "MEMORY.md" });
+    const content = "nobody knows ".repeat(5_000);
+    const before = proxy.counts.down.bytes;
+    const untilSent = async (bytes: number): Promise<void> =>
+      await expect.poll(() => proxy.counts.down.bytes - before, slowly).toBeGreaterThan(bytes);
+    proxy.limit(20 * 1024);
+    await using once = call("write", { path: "new.txt", content });
+    await untilSent(content.length / 4);
+    node.signal("SIGSTOP");
+    proxy.mend();
+    await untilSent(content.length);
+    const sent = proxy.counts.down.bytes - before;
+    await using read = call("read", { path: "MEMORY.md" });
+    await untilSent(sent + 100);
     await node.kill("SIGKILL");
 
     expect((await job.ended).exitCode).toBe(1);
