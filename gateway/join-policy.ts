@@ -1,14 +1,13 @@
 import { faultFromError } from "../shared/fault/fault-from-error.ts";
 import { isFault } from "../shared/fault/fault.ts";
-import { FileOperation } from "../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
 import type { Log } from "../shared/log/log.ts";
 import type { Grants } from "./approvals/grants.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
+import { operationOfVerb } from "./files/admission.ts";
 import type { WorkspaceRegistry } from "./files/registry.ts";
 import { ignoresCaseOn } from "./join-files.ts";
 import type { Nodes } from "./pairing/nodes.ts";
-import type { FileVerb } from "./policy/file-rules.ts";
 import { type LivePolicy, openPolicy } from "./policy/live-policy.ts";
 import type { FilePlace, PolicyFaceOptions, SideWord } from "./serve/policy.ts";
 import type { ToolCatalogue } from "./tools/catalogue.ts";
@@ -63,15 +62,6 @@ export function policyParts(join: PolicyJoin): Omit<PolicyFaceOptions, "audit"> 
 /** How long a node may take to say what it thinks of a path, in milliseconds. */
 const askDeadlineMs = 5_000;
 
-const operations: Readonly<Record<FileVerb, FileOperation>> = {
-  list: FileOperation.READ,
-  read: FileOperation.READ,
-  write: FileOperation.WRITE,
-  remove: FileOperation.REMOVE,
-  move: FileOperation.MOVE,
-  mkdir: FileOperation.MAKE_FOLDER,
-};
-
 /** What the node's own configuration says; it looks, and does nothing. */
 async function askNode(
   registry: PolicyJoin["registry"],
@@ -80,7 +70,7 @@ async function askNode(
 ): Promise<SideWord> {
   try {
     const { files } = registry.acquire({ nodeId, workspace });
-    const asked = { path, operation: operations[verb], countBelow: false };
+    const asked = { path, operation: operationOfVerb[verb], countBelow: false };
     await files.preflight(asked, { signal, deadlineMs: askDeadlineMs });
   } catch (error) {
     if (signal.aborted) throw error;

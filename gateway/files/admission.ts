@@ -118,7 +118,8 @@ function toAdmission(
   };
 }
 
-const operations: Readonly<Record<FileVerb, FileOperation>> = {
+/** What a node is asked to look at before something is done with a path. */
+export const operationOfVerb: Readonly<Record<FileVerb, FileOperation>> = {
   list: FileOperation.READ,
   read: FileOperation.READ,
   write: FileOperation.WRITE,
@@ -171,7 +172,7 @@ const look = (target: Target): Promise<Seen> => lookAt(target, target.kind.endsW
 
 async function lookAt(target: Target, countBelow: boolean): Promise<Seen> {
   const { kind, verb, path, extent } = target;
-  const operation = kind === "write_tree" ? FileOperation.WRITE_TREE : operations[verb];
+  const operation = kind === "write_tree" ? FileOperation.WRITE_TREE : operationOfVerb[verb];
   const request = { path, operation, countBelow, ...(extent ? { extent } : {}) };
   const answer = await target.handle.files.preflight(request, callOptions(target.context));
   return { target, canonicalPath: toSource(target, answer.source).canonicalPath, answer };

@@ -1,7 +1,13 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { Fault } from "../../shared/fault/fault.ts";
 import { Role } from "../../shared/gen/fairlead/v1/options_pb.ts";
-import { type Clock, type Deadline, raceSignal, startDeadline } from "../../shared/lifetime/clock.ts";
+import {
+  type Clock,
+  type Deadline,
+  raceEach,
+  raceSignal,
+  startDeadline,
+} from "../../shared/lifetime/clock.ts";
 import { callTraitsOf } from "../../shared/rpc/call-traits.ts";
 import { nameOfRole } from "../../shared/rpc/principal.ts";
 import type { CallContext, ServedService } from "../../shared/rpc/service.ts";
@@ -64,19 +70,7 @@ function guardUnary(method: DescMethod, run: Unary, options: RequireRoleOptions)
 function guardStream(method: DescMethod, run: Streaming, options: RequireRoleOptions): Streaming {
   return async function* guarded(request, context) {
     using admitted = await admit({ method, request, context }, options);
-    const answers = run(request, admitted.context)[Symbol.asyncIterator]();
-    let isOver = false;
-    try {
-      for (;;) {
-        const next = await raceSignal(answers.next(), admitted.signal);
-        isOver = next.done === true;
-        if (next.done === true) return;
-        yield next.value;
-      }
-    } finally {
-      // Told, not waited for: a stream that does not heed its signal holds nobody.
-      if (!isOver) answers.return?.().catch(() => undefined);
-    }
+    yield* raceEach(run(request, admitted.context), admitted.signal);
   };
 }
 

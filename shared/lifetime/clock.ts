@@ -91,3 +91,22 @@ export function raceSignal<T>(promise: Promise<T>, signal: AbortSignal | undefin
     promise.then(resolve, reject);
   });
 }
+
+/**
+ * The items of `source` until it ends, or a failure with the signal's reason when that comes first. A source that does not
+ * heed the signal, and one that is left early, is told and not waited for.
+ */
+export async function* raceEach<T>(source: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T, void> {
+  const iterator = source[Symbol.asyncIterator]();
+  let isOver = false;
+  try {
+    for (;;) {
+      const next = await raceSignal(iterator.next(), signal);
+      isOver = next.done === true;
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    if (!isOver) iterator.return?.().catch(() => undefined);
+  }
+}

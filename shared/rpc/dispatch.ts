@@ -1,6 +1,6 @@
 import type { DescMessage, DescMethod, MessageInitShape } from "@bufbuild/protobuf";
 import { Fault } from "../fault/fault.ts";
-import { raceSignal, startDeadline, type Clock, type Deadline } from "../lifetime/clock.ts";
+import { raceEach, raceSignal, startDeadline, type Clock, type Deadline } from "../lifetime/clock.ts";
 import { decodeMessage, encodeMessage } from "./codec.ts";
 import type { Encoded } from "./encoded.ts";
 import { oneMessageOf } from "./one-message.ts";
@@ -201,19 +201,5 @@ async function* encodeEach(
   answers: Answers,
   signal: AbortSignal,
 ): AsyncGenerator<Encoded> {
-  const iterator = answers[Symbol.asyncIterator]();
-  let ended = false;
-  try {
-    for (;;) {
-      const next = await raceSignal(iterator.next(), signal);
-      if (next.done) {
-        ended = true;
-        return;
-      }
-      yield encodeMessage(schema, next.value);
-    }
-  } finally {
-    // A generator that does not heed its signal must not hold its caller: it is told, not waited for.
-    if (!ended) iterator.return?.().catch(() => undefined);
-  }
+  for await (const answer of raceEach(answers, signal)) yield encodeMessage(schema, answer);
 }
