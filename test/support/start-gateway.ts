@@ -9,6 +9,8 @@ export interface StartGatewayOptions {
   /** More arguments of `gateway run`. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** How long a start may take, in milliseconds; a minute by default. */
+  readonly readyWithinMs?: number;
 }
 
 /** The real gateway, in a process and a home of its own. Disposing ends it and fails when anything of it is left. */
@@ -51,7 +53,7 @@ export async function startGateway(options: StartGatewayOptions = {}): Promise<T
   };
   let program = spawn("127.0.0.1:0", "127.0.0.1:0");
   stack.defer(() => program[Symbol.asyncDispose]());
-  const ready = await waitUntilReady(program);
+  const ready = await waitUntilReady(program, options.readyWithinMs);
   const cli = (args: readonly string[], more: Partial<CliOptions> = {}): Promise<CliResult> =>
     runCli(args, { home, ...(options.env ? { env: options.env } : {}), ...more });
   const owned = stack.move();
@@ -68,7 +70,7 @@ export async function startGateway(options: StartGatewayOptions = {}): Promise<T
     restart: async () => {
       await program[Symbol.asyncDispose]();
       program = spawn(ready.link, new URL(ready.http).host);
-      await waitUntilReady(program);
+      await waitUntilReady(program, options.readyWithinMs);
     },
     logs: () => program.stderr(),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
@@ -88,8 +90,8 @@ export async function expectJson(
   );
 }
 
-async function waitUntilReady(program: Program): Promise<Ready> {
-  const line = await program.waitForLine((text) => text.includes('"event":"ready"'));
+async function waitUntilReady(program: Program, withinMs?: number): Promise<Ready> {
+  const line = await program.waitForLine((text) => text.includes('"event":"ready"'), withinMs);
   const ready: unknown = JSON.parse(line);
   if (typeof ready === "object" && ready !== null && "link" in ready && "http" in ready && "pin" in ready) {
     return { link: String(ready.link), http: String(ready.http), pin: String(ready.pin) };

@@ -262,6 +262,8 @@ proves(
     await writeFile(join(kit.local, "shared"), "changed there");
     expect(await kit.sync()).toMatchObject({ filesSent: 0, failed: [] });
     await pair.node.json(["node", "workspace", "rm", "app"]);
+    // The agent reads its exports again and tells the gateway: until then the target is still there.
+    await expect.poll(async () => (await kit.run()).exitCode, { timeout: 30_000 }).toBe(5);
     const gone = await kit.run("--json");
     expect([gone.exitCode, errorOf(gone).details["reason"]]).toEqual([5, "stopped"]);
     const add = ["node", "workspace", "add", "app", pair.workspace.path];
