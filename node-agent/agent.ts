@@ -18,6 +18,7 @@ import type { Jobs } from "./jobs/jobs.ts";
 import { createPublicationBoard, type PublicationBoard } from "./link/publications.ts";
 import { startMemory } from "./memory/memory.ts";
 import { loadIdentity } from "./pairing/identity.ts";
+import { readMachineFacts } from "./skills/gate-facts.ts";
 import { startSkills } from "./skills/skills.ts";
 import { startAgentJobs } from "./start-agent-jobs.ts";
 import { type AgentLink, startAgentLink } from "./start-agent-link.ts";
@@ -232,6 +233,12 @@ async function startWorkers(
     await startSkills({
       ...common,
       log: log.child({ room: "skills" }),
+      facts: () =>
+        readMachineFacts({
+          environment: deps.environment,
+          path: () => held.settings.path,
+          configuration: () => held.settings,
+        }),
       ...(deps.firstSearchMs === undefined ? {} : { firstSearchMs: deps.firstSearchMs }),
       publish: (notice) => board.publish(notice),
     }),

@@ -1,5 +1,5 @@
 /** Where a skill stands in a list. */
-export type SkillState = "eligible" | "broken" | "shadowed" | "skipped" | "offline";
+export type SkillState = "eligible" | "ineligible" | "broken" | "shadowed" | "skipped" | "offline";
 
 /** Why a skill is not eligible. */
 export interface SkillReason {

@@ -1,5 +1,6 @@
 import type { Alias } from "../../shared/names/alias.ts";
 import type { CatalogueSkill, SkillReason, SkillState } from "./catalogue-skill.ts";
+import { toGateReasons } from "./gate-reasons.ts";
 import type { PublishedSkill } from "./read-published.ts";
 
 /** A skill of a node with the name it was given. */
@@ -25,7 +26,7 @@ export interface NodeSkills {
 
 /** Whether sessions that are not bound to its workspace see it. */
 export function isVisible(skill: NamedSkill, node: NodeSkills): boolean {
-  return node.isOnline && skill.name !== undefined;
+  return toState(skill, node) === "eligible";
 }
 
 /** A skill as a list shows it: under its prefixed name, or under its own where its workspace is the session's. */
@@ -58,7 +59,8 @@ export function toListed(
 function toState(skill: NamedSkill, node: NodeSkills): SkillState {
   if (!node.isOnline) return "offline";
   if (skill.published.state !== "ok") return skill.published.state;
-  return skill.name === undefined ? "shadowed" : "eligible";
+  if (skill.name === undefined) return "shadowed";
+  return skill.published.failedGates.length > 0 ? "ineligible" : "eligible";
 }
 
 function toReasons(
@@ -71,6 +73,8 @@ function toReasons(
       return [offline(at.node), ...published.reasons];
     case "shadowed":
       return [shadowed(skill), ...published.reasons];
+    case "ineligible":
+      return [...toGateReasons(published.failedGates, at.node.alias), ...published.reasons];
     case "eligible":
     case "broken":
     case "skipped":

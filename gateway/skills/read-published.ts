@@ -6,9 +6,11 @@ import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 import { isWorkspacePath } from "../../shared/names/workspace-path.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import { isSkillName, maxDescriptionLength } from "../../shared/skill-file/fields.ts";
+import type { FailedGate } from "../../shared/skill-file/gates.ts";
 import { defaultSkillLimits } from "../../shared/skill-file/limits.ts";
 import type { LiveLink } from "../link/links.ts";
 import type { SkillReason } from "./catalogue-skill.ts";
+import { checkFailedGates } from "./gate-reasons.ts";
 
 /** A skill as its node published it, with everything that the node says checked. */
 export interface PublishedSkill {
@@ -21,6 +23,8 @@ export interface PublishedSkill {
   readonly reasons: readonly SkillReason[];
   readonly digest: string;
   readonly frontMatterJson: string;
+  /** What its machine lacks; empty for one that may be offered. */
+  readonly failedGates: readonly FailedGate[];
 }
 
 /** Longest front matter that is kept, as JSON. */
@@ -79,10 +83,19 @@ function check(wire: WireSkill): PublishedSkill | undefined {
       state: "broken",
       reasons: shown,
       frontMatterJson: "",
+      failedGates: [],
     };
   }
   const frontMatterJson = wire.frontMatterJson.length <= maxFrontMatterJson ? wire.frontMatterJson : "";
-  return { ...place, name: wire.name, description: wire.description, state: "ok", reasons, frontMatterJson };
+  return {
+    ...place,
+    name: wire.name,
+    description: wire.description,
+    state: "ok",
+    reasons,
+    frontMatterJson,
+    failedGates: checkFailedGates(wire.failedGates),
+  };
 }
 
 /** The node names what it left out as `<workspace>/<path>`. */
@@ -107,6 +120,7 @@ function toSkipped(path: string, fault: Fault): PublishedSkill | undefined {
     reasons: [reason],
     digest: "",
     frontMatterJson: "",
+    failedGates: [],
   };
 }
 

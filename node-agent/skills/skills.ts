@@ -7,11 +7,13 @@ import { type Clock, raceSignal, startDeadline, systemClock } from "../../shared
 import { Scope } from "../../shared/lifetime/scope.ts";
 import type { Log } from "../../shared/log/log.ts";
 import { noDeadline } from "../../shared/rpc/deadline.ts";
-import { serve, type ServedService } from "../../shared/rpc/service.ts";
+import { type CallOptions, serve, type ServedService } from "../../shared/rpc/service.ts";
+import type { MachineFacts } from "../../shared/skill-file/gates.ts";
 import { callWorker, streamFromWorker } from "../workers/worker-calls.ts";
 import type { WorkerEnvironment } from "../workers/worker-process.ts";
 import { toWorkerPlan, type WorkerWorkspaces } from "../workers/worker-settings.ts";
 import { startWorker, type Worker } from "../workers/worker.ts";
+import { digestWith, judgeAll, type JudgedList, judgeList, partsOf } from "./judged-list.ts";
 
 /** What this machine publishes now, as a hello and a notice say it. */
 export interface SkillsNotice {
@@ -30,6 +32,8 @@ export interface SkillsHostOptions {
   readonly publish: (notice: SkillsNotice) => void;
   /** What the worker inherits. */
   readonly environment: WorkerEnvironment;
+  /** What this machine says of itself at the moment: the gates of its skills are judged by it. */
+  readonly facts: () => MachineFacts;
   readonly clock?: Clock;
   readonly log: Log;
   /** How long the start waits for the first search, in milliseconds; what comes later is a notice. 5 s by default. */
@@ -49,12 +53,18 @@ export interface SkillsHost extends AsyncDisposable {
 
 const defaultFirstSearchMs = 5000;
 
+/** How often the gates are judged again: a binary may have come, or gone. */
+const judgeEveryMs = 10_000;
+
 /** Starts the Skills worker, what passes calls to it, and what follows its changes. */
 export async function startSkills(options: SkillsHostOptions): Promise<SkillsHost> {
   const host = new Host(options);
   await host.searched();
   return host;
 }
+
+/** Whoever waits for the worker. */
+type Asking = Parameters<Worker["client"]>[1];
 
 class Host implements SkillsHost {
   readonly service: ServedService;
@@ -65,6 +75,7 @@ class Host implements SkillsHost {
   readonly #first = Promise.withResolvers<void>();
   #epoch = 0n;
   #digest = "";
+  #judged: Pick<JudgedList, "gated" | "foundDigest"> = { gated: [], foundDigest: "" };
 
   constructor(options: SkillsHostOptions) {
     this.#options = options;
@@ -80,6 +91,7 @@ class Host implements SkillsHost {
     );
     this.service = this.#serve();
     this.#scope.spawn("follow", (signal) => this.#follow(signal));
+    this.#scope.spawn("gates", (signal) => this.#judgeNowAndThen(signal));
   }
 
   get notice(): SkillsNotice {
@@ -107,16 +119,12 @@ class Host implements SkillsHost {
 
   #serve(): ServedService {
     const worker = this.#worker;
+    const epoch = (): bigint => this.#epoch;
+    const read = (asking: Asking, call: CallOptions): Promise<JudgedList> => this.#read(asking, call);
     return serve(Skills, {
-      listPublished: (request, context) => {
-        const epoch = this.#epoch;
-        return streamFromWorker(context, async function* (call) {
-          let isFirst = true;
-          for await (const part of (await worker.client(Skills, context)).listPublished(request, call)) {
-            yield isFirst ? { ...part, epoch } : part;
-            isFirst = false;
-          }
-        });
+      listPublished: async function* (_request, context) {
+        const list = await callWorker(context, (call) => read(context, call));
+        yield* partsOf(list, epoch());
       },
       readFile: (request, context) =>
         streamFromWorker(context, async function* (call) {
@@ -156,16 +164,32 @@ class Host implements SkillsHost {
   }
 
   async #look(signal: AbortSignal): Promise<void> {
-    const client = await this.#worker.client(Skills, { signal });
-    for await (const { digest } of client.listPublished({}, { signal })) {
-      if (digest === "") break;
-      if (digest !== this.#digest) {
-        this.#digest = digest;
-        this.#epoch += 1n;
-        this.#options.publish(this.notice);
-      }
-      break;
-    }
+    const { gated, foundDigest, digest } = await this.#read({ signal }, { signal });
+    this.#judged = { gated, foundDigest };
+    this.#tell(digest);
     this.#first.resolve();
+  }
+
+  /** Asks the worker for its list, and this machine whether the gates hold. */
+  async #read(asking: Asking, call: CallOptions): Promise<JudgedList> {
+    const client = await this.#worker.client(Skills, asking);
+    return await judgeList(client.listPublished({}, call), this.#options.facts());
+  }
+
+  async #judgeNowAndThen(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await this.#clock.sleep(judgeEveryMs, { signal });
+      const judged = this.#judged;
+      const failed = await judgeAll(judged.gated, this.#options.facts());
+      // A list that was read meanwhile was judged as it was read.
+      if (this.#judged === judged) this.#tell(digestWith(judged.foundDigest, failed));
+    }
+  }
+
+  #tell(digest: string): void {
+    if (digest === "" || digest === this.#digest) return;
+    this.#digest = digest;
+    this.#epoch += 1n;
+    this.#options.publish(this.notice);
   }
 }

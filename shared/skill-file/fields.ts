@@ -36,6 +36,18 @@ const binaries: FieldRule = (value) => {
   return named.some((name) => /[/\\\0]/.test(name)) ? "must name binaries without a slash" : undefined;
 };
 
+function gateRules(prefix: string): readonly (readonly [string, FieldRule])[] {
+  return [
+    [`${prefix}always`, flag],
+    [`${prefix}os`, textList],
+    [`${prefix}requires`, map],
+    [`${prefix}requires.bins`, binaries],
+    [`${prefix}requires.anyBins`, binaries],
+    [`${prefix}requires.env`, textList],
+    [`${prefix}requires.config`, textList],
+  ];
+}
+
 /** Every field that means something, by its dotted path. Others are kept and mean nothing. */
 const rules: ReadonlyMap<string, FieldRule> = new Map<string, FieldRule>([
   [
@@ -51,13 +63,12 @@ const rules: ReadonlyMap<string, FieldRule> = new Map<string, FieldRule>([
   ["disable-model-invocation", flag],
   ["command-dispatch", (value) => (value === "tool" ? undefined : "must be tool")],
   ["command-tool", (value) => text(value) ?? (value === "" ? "must not be empty" : undefined)],
-  ["always", flag],
-  ["os", textList],
-  ["requires", map],
-  ["requires.bins", binaries],
-  ["requires.anyBins", binaries],
-  ["requires.env", textList],
-  ["requires.config", textList],
+  ...gateRules(""),
+  // Files made for other programs keep the same fields deeper.
+  ["metadata.fairlead", map],
+  ...gateRules("metadata.fairlead."),
+  ["metadata.openclaw", map],
+  ...gateRules("metadata.openclaw."),
 ]);
 
 /** What is wrong with known fields: each with its line. Fields that are not known are not looked at. */
@@ -83,14 +94,18 @@ export function checkFields(
 }
 
 /** A field by its dotted path; own fields only. */
-export function readField(values: ReadonlyMap<string, JsonValue>, path: string): JsonValue | undefined {
-  const [first = "", second] = path.split(".");
-  const value = values.get(first);
-  if (second === undefined || value === undefined) return value;
-  return isMapping(value) && Object.hasOwn(value, second) ? value[second] : undefined;
+function readField(values: ReadonlyMap<string, JsonValue>, path: string): JsonValue | undefined {
+  const [first = "", ...rest] = path.split(".");
+  let value = values.get(first);
+  for (const key of rest) {
+    if (value === undefined || !isMapping(value) || !Object.hasOwn(value, key)) return undefined;
+    value = value[key];
+  }
+  return value;
 }
 
-function isMapping(value: JsonValue): value is { readonly [key: string]: JsonValue } {
+/** Whether a value is a mapping of fields. */
+export function isMapping(value: JsonValue): value is { readonly [key: string]: JsonValue } {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
@@ -101,7 +116,7 @@ function describeLength(value: string, limit: number): string | undefined {
 }
 
 function hintFor(path: string): string {
-  switch (path) {
+  switch (path.replace(/^metadata\.(?:fairlead|openclaw)\./, "")) {
     case "name":
       return "name it like its folder, for example release-notes; put a number in quotes";
     case "description":

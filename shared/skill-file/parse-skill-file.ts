@@ -2,23 +2,9 @@ import { digestOf, type Digest } from "../content/digest.ts";
 import type { JsonValue } from "../fault/fault.ts";
 import { parseBoundedYaml, toObject, type YamlFields } from "./bounded-yaml.ts";
 import { type Diagnostic, hasError } from "./diagnostic.ts";
-import { checkFields, isSkillName, nameRule, readField } from "./fields.ts";
+import { checkFields, isSkillName, nameRule } from "./fields.ts";
 import { isDiagnostic, type SplitFile, splitFrontMatter } from "./front-matter.ts";
-
-/** What must hold on a machine before a skill is offered. A list that was not written is empty. */
-export interface SkillGates {
-  /** Waives every gate but `os`. */
-  readonly always: boolean;
-  readonly os: readonly string[];
-  /** All of these binaries. */
-  readonly bins: readonly string[];
-  /** One of these binaries. */
-  readonly anyBins: readonly string[];
-  /** Environment variables that are set and not empty. */
-  readonly env: readonly string[];
-  /** Settings that are true. */
-  readonly config: readonly string[];
-}
+import { readGates, type SkillGates } from "./gates.ts";
 
 /** An instruction file that was understood. */
 export interface ParsedSkill {
@@ -101,25 +87,15 @@ function readSkill(
   from: { readonly split: SplitFile; readonly folderName: string },
 ): Omit<ParsedSkill, "digest" | "diagnostics"> {
   const { values } = fields;
+  const frontMatter = toObject(values);
   return {
     state: "ok",
     name: (values.get("name") as string | undefined) ?? from.folderName,
     description: (values.get("description") as string).trim(),
     userInvocable: values.get("user-invocable") !== false,
     disableModelInvocation: values.get("disable-model-invocation") === true,
-    gates: {
-      always: values.get("always") === true,
-      os: textList(values, "os"),
-      bins: textList(values, "requires.bins"),
-      anyBins: textList(values, "requires.anyBins"),
-      env: textList(values, "requires.env"),
-      config: textList(values, "requires.config"),
-    },
-    frontMatter: toObject(values),
+    gates: readGates(frontMatter),
+    frontMatter,
     body: from.split.body,
   };
-}
-
-function textList(values: ReadonlyMap<string, JsonValue>, path: string): readonly string[] {
-  return (readField(values, path) as readonly string[] | undefined) ?? [];
 }

@@ -48,4 +48,20 @@ export const skills = [
     id: "skills.atomic-save-never-absent",
     says: "During 1,000 saves by rename of one `SKILL.md`, a preparation in a tight loop never finds the skill missing, empty or broken.",
   },
+  {
+    id: "skills.gates-judged-on-owner",
+    says: "A node's skill with `requires.bins: [fmt]` is eligible when `fmt` exists on the node alone, and ineligible when it exists on the gateway alone, with a reason that names the gate, `fmt` and the node's alias.",
+  },
+  {
+    id: "skills.environment-values-stay",
+    says: "The answer to an `env` gate carries the variable's name and whether it is set; its value is in no message, snapshot, log, audit record or `--json` output.",
+  },
+  {
+    id: "skills.gates-follow-facts",
+    says: "A binary that appears on the node's PATH makes its skill eligible within 60 s, without a restart on either side; facts of an offline node are never asked for anew.",
+  },
+  {
+    id: "skills.gate-table",
+    says: "`os`, all of `requires.bins`, one of `anyBins`, `env` set and not empty, and `config` true must hold, and every failing gate is reported, not only the first; `always: true` waives all but `os`. A binary counts only as a regular executable file on the PATH with which that machine runs commands, and a binary name with a slash makes the skill `broken`.",
+  },
 ] as const;

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { createKnownSkills, findSkills } from "../../../node-agent/skills/find-skills.ts";
+import { readMachineFacts } from "../../../node-agent/skills/gate-facts.ts";
 import { startSkills, type SkillsHost, type SkillsNotice } from "../../../node-agent/skills/skills.ts";
 import { Skills } from "../../../shared/gen/fairlead/v1/skills_pb.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
@@ -33,6 +34,8 @@ async function start(workspace: TempWorkspace): Promise<Started> {
     }),
     publish: (notice) => void notices.push(notice),
     environment: { HOME: "/", PATH: "/usr/bin:/bin" },
+    facts: () =>
+      readMachineFacts({ environment: {}, path: () => "/usr/bin:/bin", configuration: () => ({}) }),
     log: silentLog,
   });
   const link = createDirectLinks().connect({ nodeId: "devbox", services: [host.service] });

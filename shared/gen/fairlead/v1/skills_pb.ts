@@ -19,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/skills.proto.
  */
 export const file_fairlead_v1_skills: GenFile = /*@__PURE__*/
-  fileDesc("ChhmYWlybGVhZC92MS9za2lsbHMucHJvdG8SC2ZhaXJsZWFkLnYxIhQKElNraWxsc1dhdGNoUmVxdWVzdCKUAQoTU2tpbGxzV2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuV2F0Y2hFdmVudEtpbmQSDgoGZGlnZXN0GAIgASgJEhAKCHNlcXVlbmNlGAMgASgEEg0KBWVwb2NoGAQgASgJEiEKBWZhdWx0GAUgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQi1wEKDlB1Ymxpc2hlZFNraWxsEhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkSDAoEbmFtZRgDIAEoCRITCgtkZXNjcmlwdGlvbhgEIAEoCRINCgVzdGF0ZRgFIAEoCRIxCgtkaWFnbm9zdGljcxgGIAMoCzIcLmZhaXJsZWFkLnYxLlNraWxsRGlhZ25vc3RpYxIOCgZkaWdlc3QYByABKAkSEgoKc2l6ZV9ieXRlcxgIIAEoBBIZChFmcm9udF9tYXR0ZXJfanNvbhgJIAEoCSJeCg9Ta2lsbERpYWdub3N0aWMSDAoEcGF0aBgBIAEoCRIMCgRsaW5lGAIgASgNEhAKCHNldmVyaXR5GAMgASgJEg8KB21lc3NhZ2UYBCABKAkSDAoEaGludBgFIAEoCSIcChpTa2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKVAQobU2tpbGxzTGlzdFB1Ymxpc2hlZFJlc3BvbnNlEg0KBWVwb2NoGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRIrCgZza2lsbHMYAyADKAsyGy5mYWlybGVhZC52MS5QdWJsaXNoZWRTa2lsbBIqCgdza2lwcGVkGAQgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtIloKFVNraWxsc1JlYWRGaWxlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDgoGZm9sZGVyGAIgASgJEgwKBHBhdGgYAyABKAkSEAoIaWZfbWF0Y2gYBCABKAkijwEKFlNraWxsc1JlYWRGaWxlUmVzcG9uc2USKQoGaGVhZGVyGAEgASgLMhcuZmFpcmxlYWQudjEuRmlsZUhlYWRlckgAEisKB3RyYWlsZXIYAiABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlckgAEhUKBWNodW5rGAMgASgMQgSwuxgBSABCBgoEcGFydCI7ChZTa2lsbHNMaXN0RmlsZXNSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkijAEKF1NraWxsc0xpc3RGaWxlc1Jlc3BvbnNlEiEKBWZpbGVzGAEgAygLMhIuZmFpcmxlYWQudjEuRW50cnkSKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdDKHAwoGU2tpbGxzEmoKDUxpc3RQdWJsaXNoZWQSJy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdBooLmZhaXJsZWFkLnYxLlNraWxsc0xpc3RQdWJsaXNoZWRSZXNwb25zZSIEqLsYATABElYKBVdhdGNoEh8uZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXNwb25zZSIIqLsYAcC7GAEwARJbCghSZWFkRmlsZRIiLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVxdWVzdBojLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVzcG9uc2UiBKi7GAEwARJcCglMaXN0RmlsZXMSIy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0RmlsZXNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuU2tpbGxzTGlzdEZpbGVzUmVzcG9uc2UiBKi7GAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_files, file_fairlead_v1_memory, file_fairlead_v1_options]);
+  fileDesc("ChhmYWlybGVhZC92MS9za2lsbHMucHJvdG8SC2ZhaXJsZWFkLnYxIhQKElNraWxsc1dhdGNoUmVxdWVzdCKUAQoTU2tpbGxzV2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuV2F0Y2hFdmVudEtpbmQSDgoGZGlnZXN0GAIgASgJEhAKCHNlcXVlbmNlGAMgASgEEg0KBWVwb2NoGAQgASgJEiEKBWZhdWx0GAUgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQihQIKDlB1Ymxpc2hlZFNraWxsEhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkSDAoEbmFtZRgDIAEoCRITCgtkZXNjcmlwdGlvbhgEIAEoCRINCgVzdGF0ZRgFIAEoCRIxCgtkaWFnbm9zdGljcxgGIAMoCzIcLmZhaXJsZWFkLnYxLlNraWxsRGlhZ25vc3RpYxIOCgZkaWdlc3QYByABKAkSEgoKc2l6ZV9ieXRlcxgIIAEoBBIZChFmcm9udF9tYXR0ZXJfanNvbhgJIAEoCRIsCgxmYWlsZWRfZ2F0ZXMYCiADKAsyFi5mYWlybGVhZC52MS5Ta2lsbEdhdGUiKgoJU2tpbGxHYXRlEgwKBGdhdGUYASABKAkSDwoHbWlzc2luZxgCIAMoCSJeCg9Ta2lsbERpYWdub3N0aWMSDAoEcGF0aBgBIAEoCRIMCgRsaW5lGAIgASgNEhAKCHNldmVyaXR5GAMgASgJEg8KB21lc3NhZ2UYBCABKAkSDAoEaGludBgFIAEoCSIcChpTa2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKVAQobU2tpbGxzTGlzdFB1Ymxpc2hlZFJlc3BvbnNlEg0KBWVwb2NoGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRIrCgZza2lsbHMYAyADKAsyGy5mYWlybGVhZC52MS5QdWJsaXNoZWRTa2lsbBIqCgdza2lwcGVkGAQgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtIloKFVNraWxsc1JlYWRGaWxlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDgoGZm9sZGVyGAIgASgJEgwKBHBhdGgYAyABKAkSEAoIaWZfbWF0Y2gYBCABKAkijwEKFlNraWxsc1JlYWRGaWxlUmVzcG9uc2USKQoGaGVhZGVyGAEgASgLMhcuZmFpcmxlYWQudjEuRmlsZUhlYWRlckgAEisKB3RyYWlsZXIYAiABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlckgAEhUKBWNodW5rGAMgASgMQgSwuxgBSABCBgoEcGFydCI7ChZTa2lsbHNMaXN0RmlsZXNSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkijAEKF1NraWxsc0xpc3RGaWxlc1Jlc3BvbnNlEiEKBWZpbGVzGAEgAygLMhIuZmFpcmxlYWQudjEuRW50cnkSKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdDKHAwoGU2tpbGxzEmoKDUxpc3RQdWJsaXNoZWQSJy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdBooLmZhaXJsZWFkLnYxLlNraWxsc0xpc3RQdWJsaXNoZWRSZXNwb25zZSIEqLsYATABElYKBVdhdGNoEh8uZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXNwb25zZSIIqLsYAcC7GAEwARJbCghSZWFkRmlsZRIiLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVxdWVzdBojLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVzcG9uc2UiBKi7GAEwARJcCglMaXN0RmlsZXMSIy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0RmlsZXNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuU2tpbGxzTGlzdEZpbGVzUmVzcG9uc2UiBKi7GAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_files, file_fairlead_v1_memory, file_fairlead_v1_options]);
 
 /**
  * Which skills to watch.
@@ -153,6 +153,13 @@ export type PublishedSkill = Message<"fairlead.v1.PublishedSkill"> & {
    * @generated from field: string front_matter_json = 9;
    */
   frontMatterJson: string;
+
+  /**
+   * What does not hold on this machine, and keeps the skill from being offered; empty for one that may be.
+   *
+   * @generated from field: repeated fairlead.v1.SkillGate failed_gates = 10;
+   */
+  failedGates: SkillGate[];
 };
 
 /**
@@ -161,6 +168,34 @@ export type PublishedSkill = Message<"fairlead.v1.PublishedSkill"> & {
  */
 export const PublishedSkillSchema: GenMessage<PublishedSkill> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_skills, 2);
+
+/**
+ * Something that a skill needs and its machine lacks. Names only: no value of a variable or setting is ever sent.
+ *
+ * @generated from message fairlead.v1.SkillGate
+ */
+export type SkillGate = Message<"fairlead.v1.SkillGate"> & {
+  /**
+   * As in the front matter: `os`, `bins`, `anyBins`, `env` or `config`.
+   *
+   * @generated from field: string gate = 1;
+   */
+  gate: string;
+
+  /**
+   * What is missing: all of these, or for `os` and `anyBins` one of them.
+   *
+   * @generated from field: repeated string missing = 2;
+   */
+  missing: string[];
+};
+
+/**
+ * Describes the message fairlead.v1.SkillGate.
+ * Use `create(SkillGateSchema)` to create a new message.
+ */
+export const SkillGateSchema: GenMessage<SkillGate> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_skills, 3);
 
 /**
  * A defect of a skill.
@@ -209,7 +244,7 @@ export type SkillDiagnostic = Message<"fairlead.v1.SkillDiagnostic"> & {
  * Use `create(SkillDiagnosticSchema)` to create a new message.
  */
 export const SkillDiagnosticSchema: GenMessage<SkillDiagnostic> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 3);
+  messageDesc(file_fairlead_v1_skills, 4);
 
 /**
  * Asks for all skills.
@@ -224,7 +259,7 @@ export type SkillsListPublishedRequest = Message<"fairlead.v1.SkillsListPublishe
  * Use `create(SkillsListPublishedRequestSchema)` to create a new message.
  */
 export const SkillsListPublishedRequestSchema: GenMessage<SkillsListPublishedRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 4);
+  messageDesc(file_fairlead_v1_skills, 5);
 
 /**
  * Some skills.
@@ -266,7 +301,7 @@ export type SkillsListPublishedResponse = Message<"fairlead.v1.SkillsListPublish
  * Use `create(SkillsListPublishedResponseSchema)` to create a new message.
  */
 export const SkillsListPublishedResponseSchema: GenMessage<SkillsListPublishedResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 5);
+  messageDesc(file_fairlead_v1_skills, 6);
 
 /**
  * Which file.
@@ -308,7 +343,7 @@ export type SkillsReadFileRequest = Message<"fairlead.v1.SkillsReadFileRequest">
  * Use `create(SkillsReadFileRequestSchema)` to create a new message.
  */
 export const SkillsReadFileRequestSchema: GenMessage<SkillsReadFileRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 6);
+  messageDesc(file_fairlead_v1_skills, 7);
 
 /**
  * A part of a file.
@@ -353,7 +388,7 @@ export type SkillsReadFileResponse = Message<"fairlead.v1.SkillsReadFileResponse
  * Use `create(SkillsReadFileResponseSchema)` to create a new message.
  */
 export const SkillsReadFileResponseSchema: GenMessage<SkillsReadFileResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 7);
+  messageDesc(file_fairlead_v1_skills, 8);
 
 /**
  * Which skill.
@@ -381,7 +416,7 @@ export type SkillsListFilesRequest = Message<"fairlead.v1.SkillsListFilesRequest
  * Use `create(SkillsListFilesRequestSchema)` to create a new message.
  */
 export const SkillsListFilesRequestSchema: GenMessage<SkillsListFilesRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 8);
+  messageDesc(file_fairlead_v1_skills, 9);
 
 /**
  * The skill's files.
@@ -416,7 +451,7 @@ export type SkillsListFilesResponse = Message<"fairlead.v1.SkillsListFilesRespon
  * Use `create(SkillsListFilesResponseSchema)` to create a new message.
  */
 export const SkillsListFilesResponseSchema: GenMessage<SkillsListFilesResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_skills, 9);
+  messageDesc(file_fairlead_v1_skills, 10);
 
 /**
  * Served by a node through its Skills worker.
