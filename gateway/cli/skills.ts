@@ -1,9 +1,13 @@
 import { createHash } from "node:crypto";
 import { findNearest } from "../../shared/config/nearest.ts";
 import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
-import { Sessions, type Skill } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
+import {
+  Sessions,
+  type SessionsListSkillsResponse,
+  type Skill,
+} from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { CommandModule, OptionSpec } from "../../shared/terminal/command.ts";
-import { toWords } from "../../shared/terminal/json.ts";
+import { toTime, toWords } from "../../shared/terminal/json.ts";
 import { isJsonObject, parseJson } from "../../shared/terminal/parse-json.ts";
 import { openGateway } from "./open-gateway.ts";
 
@@ -22,8 +26,9 @@ export const commands: readonly CommandModule[] = [
     run: async (input, runtime) => {
       await using gateway = await openGateway(runtime);
       const request = { session: input.text("session") ?? "" };
-      const { skills, snapshot } = await gateway.client(Sessions).listSkills(request, gateway.call());
-      await runtime.output.result({ skills: skills.map(toJson), snapshot }, () => ({
+      const list = await gateway.client(Sessions).listSkills(request, gateway.call());
+      const { skills } = list;
+      await runtime.output.result({ skills: skills.map(toJson), ...toListJson(list, request) }, () => ({
         columns: ["NAME", "OWNER", "STATE", "REASON", "DESCRIPTION"],
         rows: skills.map((skill) => [
           skill.name,
@@ -46,10 +51,10 @@ export const commands: readonly CommandModule[] = [
       const name = input.argument("name");
       await using gateway = await openGateway(runtime);
       const request = { session: input.text("session") ?? "" };
-      const { skills } = await gateway.client(Sessions).listSkills(request, gateway.call());
-      const skill = skills.find((one) => one.name === name);
-      if (!skill) throw unknownSkill(name, skills);
-      await runtime.output.result(toJson(skill), () => toLines(skill));
+      const list = await gateway.client(Sessions).listSkills(request, gateway.call());
+      const skill = list.skills.find((one) => one.name === name);
+      if (!skill) throw unknownSkill(name, list.skills);
+      await runtime.output.result({ ...toJson(skill), ...toListJson(list, request) }, () => toLines(skill));
     },
   },
   {
@@ -88,6 +93,21 @@ export const commands: readonly CommandModule[] = [
     },
   },
 ];
+
+/** What is said of a whole list: of a session's with how and when it was made. */
+function toListJson(
+  { snapshot, builtMs, buildReason, staleSinceMs, prompt }: SessionsListSkillsResponse,
+  { session }: { readonly session: string },
+): { readonly [key: string]: JsonValue } {
+  if (session === "") return { snapshot };
+  return {
+    snapshotId: snapshot,
+    builtAt: toTime(Number(builtMs)),
+    buildReason,
+    ...(staleSinceMs === 0n ? {} : { staleSince: toTime(Number(staleSinceMs)) }),
+    prompt,
+  };
+}
 
 function differentDigest(name: string, details: { expected: string; actual: string }): Fault {
   return new Fault(
@@ -130,6 +150,7 @@ function toJson(skill: Skill): { readonly [key: string]: JsonValue } {
     })),
     digest: skill.digest,
     location: skill.location,
+    promptForm: skill.promptForm,
     frontMatter: isJsonObject(frontMatter) ? frontMatter : {},
   };
 }

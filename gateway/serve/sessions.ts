@@ -126,8 +126,8 @@ function toCallMessage(part: CallPart): MessageInitShape<typeof SessionsCallTool
 function skillMethods(face: (session: string) => SessionFace): Service {
   return {
     listSkills: async ({ session }, { signal }) => {
-      const { skills, snapshot } = await face(session).listSkills({ signal });
-      return { skills: skills.map((skill) => ({ ...skill, reasons: [...skill.reasons] })), snapshot };
+      const { skills, ...list } = await face(session).listSkills({ signal });
+      return { ...list, skills: skills.map((skill) => ({ ...skill, reasons: [...skill.reasons] })) };
     },
     listSkillFiles: async ({ session, name }, { signal }) => {
       const files = await face(session).listSkillFiles({ name, signal });

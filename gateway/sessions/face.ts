@@ -1,5 +1,5 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import type { Skill, Tool } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
+import type { SessionsListSkillsResponse, Skill, Tool } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { SkillReason } from "../skills/catalogue-skill.ts";
 import type { SkillFile, SkillFilePart } from "../skills/resources.ts";
 import type { Explanation } from "../tools/explain.ts";
@@ -12,6 +12,11 @@ export type FaceTool = Omit<Tool, "$typeName" | "$unknown">;
 /** A skill as clients are told of it. */
 export type FaceSkill = Omit<Skill, "$typeName" | "$unknown" | "reasons"> & {
   readonly reasons: readonly SkillReason[];
+};
+
+/** Skills as clients are told of them. */
+export type FaceSkillList = Omit<SessionsListSkillsResponse, "$typeName" | "$unknown" | "skills"> & {
+  readonly skills: readonly FaceSkill[];
 };
 
 /** A call as a client asks for it. */
@@ -66,9 +71,7 @@ export interface SessionFace {
   callTool(call: FaceCall): AsyncIterable<CallPart>;
   explainTool(options: { readonly name: string; readonly signal: AbortSignal }): Promise<Explanation>;
   /** In order of their names. */
-  listSkills(options: {
-    readonly signal: AbortSignal;
-  }): Promise<{ readonly skills: readonly FaceSkill[]; readonly snapshot: string }>;
+  listSkills(options: { readonly signal: AbortSignal }): Promise<FaceSkillList>;
   /** The files of a skill as they are now, in order of their paths. */
   listSkillFiles(options: {
     readonly name: string;

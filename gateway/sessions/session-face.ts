@@ -1,8 +1,9 @@
-import type { CatalogueSkill } from "../skills/catalogue-skill.ts";
+import type { SkillList } from "../skills/catalogue-skill.ts";
+import { promptOf } from "../skills/prompt.ts";
 import { operatorAgent, type Caller } from "../tools/caller.ts";
 import type { Removal, SurfaceTool } from "../tools/surface.ts";
 import type { Tools } from "../tools/tools.ts";
-import type { FaceSkill, FaceTool, SessionFace } from "./face.ts";
+import type { FaceSkillList, FaceTool, SessionFace } from "./face.ts";
 import type { SessionMemory } from "./session-memory.ts";
 import type { SessionSkills } from "./session-skills.ts";
 import type { Sessions } from "./sessions.ts";
@@ -36,10 +37,7 @@ export function openLocalFace(sessionId: string, parts: FaceParts): SessionFace 
       yield* parts.tools.call(await caller(), call);
     },
     explainTool: async ({ name }) => await parts.tools.explain(await caller(), name),
-    listSkills: async () => {
-      const { skills, snapshot } = await parts.skills.list(await caller());
-      return { skills: skills.map(toSkill), snapshot };
-    },
+    listSkills: async () => toSkillList(await parts.skills.list(await caller())),
     listSkillFiles: async (request) => await parts.skills.files(await caller(), request),
     readSkill: async function* readSkill(request) {
       yield* parts.skills.read(await caller(), request);
@@ -71,7 +69,17 @@ function toRemovedTool({ candidate, rule, reason }: Removal): FaceTool {
   return { ...toTool(candidate), state: "removed", rule, reason };
 }
 
-function toSkill(skill: CatalogueSkill): FaceSkill {
-  const { nodeId: _nodeId, ...shown } = skill;
-  return shown;
+function toSkillList(list: SkillList): FaceSkillList {
+  const { text, forms } = promptOf(list);
+  return {
+    skills: list.skills.map(({ nodeId: _nodeId, ...shown }) => ({
+      ...shown,
+      promptForm: shown.state === "eligible" ? (forms.get(shown.name) ?? "") : "",
+    })),
+    snapshot: list.snapshot,
+    prompt: text,
+    builtMs: BigInt(list.builtMs),
+    buildReason: list.reason,
+    staleSinceMs: BigInt(list.staleSinceMs ?? 0),
+  };
 }

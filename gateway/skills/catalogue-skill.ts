@@ -37,8 +37,17 @@ export interface CatalogueSkill {
   readonly frontMatterJson: string;
 }
 
+/** Why a list was made anew. */
+export type BuildReason = "first_use" | "skills_published" | "node_offline" | "node_revoked" | "node_renamed";
+
 /** Skills in order of their names, with the hash of everything that the list was made from. */
 export interface SkillList {
   readonly skills: readonly CatalogueSkill[];
   readonly snapshot: string;
+  /** When the list became what it is, in milliseconds since 1970; asking again or an equal list changes nothing. */
+  readonly builtMs: number;
+  /** What made it become so. */
+  readonly reason: BuildReason;
+  /** Since when the node of the session's own workspace is away, and its skills are those of its last word; else undefined. */
+  readonly staleSinceMs: number | undefined;
 }

@@ -5,7 +5,7 @@ import type { Log } from "../../shared/log/log.ts";
 import type { Alias } from "../../shared/names/alias.ts";
 import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 import type { LiveLink, PublicationReader } from "../link/links.ts";
-import type { CatalogueSkill, SkillList } from "./catalogue-skill.ts";
+import type { BuildReason, CatalogueSkill, SkillList } from "./catalogue-skill.ts";
 import { assignName, type NameAssignments } from "./name-assignments.ts";
 import { isVisible, type NamedSkill, type NodeSkills, toListed } from "./node-skills.ts";
 import { compareByRoot, type PublishedSkill, readPublished } from "./read-published.ts";
@@ -47,6 +47,15 @@ export function createSkillCatalogue(options: SkillCatalogueOptions): SkillCatal
   return new Catalogue(options);
 }
 
+/** A list as it was made for one state of the catalogue. */
+interface View {
+  readonly list: SkillList;
+  readonly state: number;
+}
+
+/** Most lists that are kept: one for each workspace that sessions are bound to, times what policy admits. */
+const maxViews = 1000;
+
 class Catalogue implements SkillCatalogue {
   readonly reader: PublicationReader = {
     kind: PublicationKind.SKILLS,
@@ -61,7 +70,10 @@ class Catalogue implements SkillCatalogue {
     keyOf: (change) => change.nodeId,
     onOverflow: () => ({ nodeId: "" }),
   });
-  readonly #views = new Map<string, SkillList>();
+  readonly #views = new Map<string, View>();
+  /** Rises with each change; a view of an older state is made anew when it is asked for. */
+  #state = 0;
+  #reason: BuildReason = "first_use";
 
   constructor(options: SkillCatalogueOptions) {
     this.#options = options;
@@ -69,18 +81,16 @@ class Catalogue implements SkillCatalogue {
   }
 
   list(): SkillList {
-    return this.#remember("", () =>
-      [...this.#nodes.values()].flatMap((node) => node.skills.map((skill) => toListed(skill, node))),
-    );
+    return this.#remember("", () => ({
+      skills: [...this.#nodes.values()].flatMap((node) => node.skills.map((skill) => toListed(skill, node))),
+      staleSinceMs: undefined,
+    }));
   }
 
   view(view: SkillView): SkillList {
     const admitted = [...this.#nodes.values()].filter((node) => view.mayUse?.(node.nodeId) ?? true);
-    const key = JSON.stringify([
-      view.bound?.nodeId,
-      view.bound?.workspace,
-      admitted.map((node) => node.nodeId),
-    ]);
+    const nodes = admitted.map((node) => node.nodeId);
+    const key = JSON.stringify([view.bound?.nodeId, view.bound?.workspace, nodes]);
     return this.#remember(key, () => {
       const own = admitted.flatMap((node) =>
         node.skills
@@ -95,7 +105,11 @@ class Catalogue implements SkillCatalogue {
           // A plain name of the bound workspace that reads like another's prefixed one is the session's own.
           .filter((skill) => !held.has(skill.name)),
       );
-      return [...own, ...others];
+      const bound = admitted.find((node) => node.nodeId === view.bound?.nodeId);
+      return {
+        skills: [...own, ...others],
+        staleSinceMs: bound === undefined || bound.isOnline ? undefined : bound.sinceMs,
+      };
     });
   }
 
@@ -111,7 +125,7 @@ class Catalogue implements SkillCatalogue {
       node.skills.map((skill) => skill.published),
       { nodeId, alias },
     );
-    if (this.#nodes.get(nodeId) === node) this.#put({ ...node, alias, skills });
+    if (this.#nodes.get(nodeId) === node) this.#put({ ...node, alias, skills }, "node_renamed");
   }
 
   async #read(link: LiveLink): Promise<void> {
@@ -122,8 +136,8 @@ class Catalogue implements SkillCatalogue {
     const skills = await this.#nameAll(published, { nodeId, alias });
     // What an older link still had to say comes too late.
     if (link.signal.aborted || (this.#nodes.get(nodeId)?.generation ?? 0) > generation) return;
-    const { sinceMs } = { sinceMs: this.#clock.now() };
-    this.#put({ nodeId, alias, generation, isOnline: true, sinceMs, skills });
+    const sinceMs = this.#clock.now();
+    this.#put({ nodeId, alias, generation, isOnline: true, sinceMs, skills }, "skills_published");
     this.#options.log.info("a node's skills were read", { nodeId, skills: skills.length });
   }
 
@@ -165,30 +179,40 @@ class Catalogue implements SkillCatalogue {
     } else if (node) {
       this.#nodes.set(nodeId, { ...node, isOnline: false, sinceMs: this.#clock.now() });
     }
-    if (node) this.#tell(nodeId);
+    if (node) this.#tell(nodeId, reason === "revoked" ? "node_revoked" : reason);
   }
 
-  #put(node: NodeSkills): void {
+  #put(node: NodeSkills, reason: BuildReason): void {
     this.#nodes.set(node.nodeId, node);
-    this.#tell(node.nodeId);
+    this.#tell(node.nodeId, reason);
   }
 
-  #tell(nodeId: string): void {
-    this.#views.clear();
+  #tell(nodeId: string, reason: BuildReason): void {
+    this.#state += 1;
+    this.#reason = reason;
     this.#changes.tell({ nodeId });
   }
 
-  /** A list is made once for each state of the catalogue: asking again costs nothing. */
-  #remember(key: string, make: () => readonly CatalogueSkill[]): SkillList {
+  /** A list is made once for each state of the catalogue, and is the one before when nothing in it is different. */
+  #remember(key: string, make: () => Pick<SkillList, "skills" | "staleSinceMs">): SkillList {
     const known = this.#views.get(key);
-    if (known) return known;
-    const skills = make().toSorted(
+    if (known?.state === this.#state) return known.list;
+    const { skills: made, staleSinceMs } = make();
+    const skills = made.toSorted(
       (a, b) => compareByUtf8(a.name, b.name) || compareByUtf8(place(a), place(b)),
     );
-    const list = { skills, snapshot: snapshotOf(skills) };
-    if (this.#views.size >= 1000) this.#views.clear();
-    this.#views.set(key, list);
+    const snapshot = snapshotOf(skills);
+    const isSame = known?.list.snapshot === snapshot && known.list.staleSinceMs === staleSinceMs;
+    const list = isSame
+      ? known.list
+      : { skills, snapshot, staleSinceMs, builtMs: this.#clock.now(), reason: this.#reasonFor(known) };
+    if (!known && this.#views.size >= maxViews) this.#views.clear();
+    this.#views.set(key, { list, state: this.#state });
     return list;
+  }
+
+  #reasonFor(known: View | undefined): BuildReason {
+    return known ? this.#reason : "first_use";
   }
 }
 

@@ -86,7 +86,7 @@ function check(wire: WireSkill): PublishedSkill | undefined {
       failedGates: [],
     };
   }
-  const frontMatterJson = wire.frontMatterJson.length <= maxFrontMatterJson ? wire.frontMatterJson : "";
+  const frontMatterJson = isFrontMatter(wire.frontMatterJson) ? wire.frontMatterJson : "";
   return {
     ...place,
     name: wire.name,
@@ -136,6 +136,17 @@ function rootRank(folder: string): number {
 function isDescription(text: string): boolean {
   const length = [...text.trim()].length;
   return length > 0 && length <= maxDescriptionLength;
+}
+
+function isFrontMatter(json: string): boolean {
+  if (json.length > maxFrontMatterJson) return false;
+  try {
+    const parsed: unknown = JSON.parse(json);
+    return typeof parsed === "object" && parsed !== null && !Array.isArray(parsed);
+  } catch {
+    // A node that sends something else is of no more use for it than one that sends nothing.
+    return false;
+  }
 }
 
 function tryWorkspaceName(text: string): WorkspaceName | undefined {

@@ -64,4 +64,20 @@ export const skills = [
     id: "skills.gate-table",
     says: "`os`, all of `requires.bins`, one of `anyBins`, `env` set and not empty, and `config` true must hold, and every failing gate is reported, not only the first; `always: true` waives all but `os`. A binary counts only as a regular executable file on the PATH with which that machine runs commands, and a binary name with a slash makes the skill `broken`.",
   },
+  {
+    id: "skills.prompt-form",
+    says: "The prompt catalogue lists name, description, location and version of each eligible, model-visible skill, sorted by name, every value escaped so that a description cannot open or close an element.",
+  },
+  {
+    id: "skills.prompt-budget-steps",
+    says: "Over 18,000 characters descriptions are shortened first, then dropped, then skills are cut from the end of the name order; no form exceeds the budget or 150 skills, notes included, down to a budget of 10 characters, which shows no name.",
+  },
+  {
+    id: "skills.prompt-notes-true",
+    says: "A cut catalogue ends with a note whose `included N of M` equals the skills shown and the skills eligible; a catalogue within both limits has no note.",
+  },
+  {
+    id: "skills.ls-gives-reasons",
+    says: "`fairlead skills ls --json` gives each skill's `name`, `owner`, `source`, `state` (`eligible`, `ineligible`, `shadowed`, `broken`, `offline` or `skipped`) and, unless eligible, at least one reason with `code` and `hint`. With `--session ID` it adds `snapshotId`, `builtAt`, the reason of the build and `staleSince` where stale; `skills show NAME` gives the same for one skill, also one that the prompt left out.",
+  },
 ] as const;

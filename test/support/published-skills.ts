@@ -8,6 +8,7 @@ import { silentLog } from "../../shared/log/log.ts";
 import { parseAlias } from "../../shared/names/alias.ts";
 import { serve, type ServiceImplementation } from "../../shared/rpc/service.ts";
 import { createDirectLinks, type DirectLinks } from "./direct-link.ts";
+import { ManualClock } from "./manual-clock.ts";
 
 /** A skill as a node would publish it. */
 export type Published = Exclude<MessageInitShape<typeof PublishedSkillSchema>, { $typeName: string }>;
@@ -66,6 +67,7 @@ export function createTestCatalogue(assignments: NameAssignments = createAssignm
   const catalogue = createSkillCatalogue({
     aliasOf: async (nodeId) => parseAlias(aliases.get(nodeId) ?? nodeId),
     assignments,
+    clock: new ManualClock(),
     log: silentLog,
   });
   return {

@@ -298,7 +298,13 @@ class KitSkills implements SessionSkills {
   }
 
   list(): ReturnType<SessionSkills["list"]> {
-    return Promise.resolve({ skills: this.#skills, snapshot: digestOf(JSON.stringify(this.#skills)) });
+    return Promise.resolve({
+      skills: this.#skills,
+      snapshot: digestOf(JSON.stringify(this.#skills)),
+      builtMs: 0,
+      reason: "first_use",
+      staleSinceMs: undefined,
+    });
   }
 
   async names(..._caller: Parameters<SessionSkills["names"]>): Promise<readonly string[]> {

@@ -86,13 +86,7 @@ async function toEntry(face: SessionFace, skill: FaceSkill, signal: AbortSignal)
 
 function parseFrontMatter(skill: FaceSkill): Readonly<Record<string, unknown>> {
   const plain = { name: skill.name, description: skill.description };
-  if (skill.frontMatterJson === "") return plain;
-  try {
-    const parsed: unknown = JSON.parse(skill.frontMatterJson);
-    return typeof parsed === "object" && parsed !== null ? { ...parsed } : plain;
-  } catch {
-    return plain;
-  }
+  return skill.frontMatterJson === "" ? plain : { ...(JSON.parse(skill.frontMatterJson) as object) };
 }
 
 /** The skill with that address; error -32602 for any other. */

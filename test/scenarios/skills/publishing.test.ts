@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { symlink } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { listSkillNames, openTestSessions } from "../../support/open-sessions.ts";
 import { programFile } from "../../support/program-file.ts";
@@ -166,6 +167,92 @@ test(
     await node.restart();
     await expect.poll(names).toEqual(["devbox-one", "devbox-two"]);
     expect((await open.sessions.listSkills({})).snapshot).toBe(before);
+  },
+);
+
+proves(
+  "skills.ls-gives-reasons",
+  "each skill has its place and state, and what is not eligible says why and what mends it; a session also says when and why",
+  { timeout: 120_000 },
+  async () => {
+    await using workspace = await makeTempWorkspace({
+      "skills/fine/SKILL.md": skill("fine"),
+      "skills/by-name/SKILL.md": "---\nname: by-name\ndescription: x\ndisable-model-invocation: true\n---\n",
+      "skills/lacking/SKILL.md":
+        "---\nname: lacking\ndescription: x\nrequires: {bins: [no-such-tool]}\n---\n",
+      "skills/broken/SKILL.md": "---\nname: broken\n---\n",
+      ".agents/skills/other/SKILL.md": skill("fine"),
+      "skills/huge/SKILL.md": skill("huge", "x".repeat(300_000)),
+    });
+    await symlink("/etc", workspace.join("skills/outside"));
+    await using gateway = await startGateway();
+    await using node = await startNode({ gateway, workspaces: { app: workspace.path } });
+    await using open = await openTestSessions(gateway);
+    await expect.poll(() => listSkillNames(open.sessions)).toContain("devbox-fine");
+
+    type Listed = ListedSkill & {
+      readonly owner: string;
+      readonly source: string;
+      readonly promptForm: string;
+    };
+    const list = async (...more: readonly string[]): Promise<{ readonly skills: readonly Listed[] }> =>
+      (await gateway.json(["skills", "ls", ...more])) as { readonly skills: readonly Listed[] };
+    const { skills } = await list();
+    expect(Object.fromEntries(skills.map((one) => [`${one.name} ${one.source}`, one.state]))).toEqual({
+      "devbox-by-name devbox:/app/skills/by-name": "eligible",
+      "devbox-fine devbox:/app/skills/fine": "eligible",
+      "devbox-lacking devbox:/app/skills/lacking": "ineligible",
+      "broken devbox:/app/skills/broken": "broken",
+      "fine devbox:/app/.agents/skills/other": "shadowed",
+      "huge devbox:/app/skills/huge": "broken",
+      "outside devbox:/app/skills/outside": "skipped",
+    });
+    const requireReasons = (listed: readonly Listed[]): void => {
+      for (const { name, owner, state, reasons } of listed) {
+        expect(owner).toBe("devbox");
+        if (state === "eligible") continue;
+        expect(reasons, name).not.toEqual([]);
+        expect(reasons[0], name).toMatchObject({
+          code: expect.stringMatching(/./),
+          hint: expect.stringMatching(/./),
+        });
+      }
+    };
+    requireReasons(skills);
+
+    const before = Date.now();
+    const opened = await open.sessions.open({ agent: "main", workspace: `${node.alias}:/app` });
+    const session = ["--session", opened.session?.id ?? ""];
+    const own = await list(...session);
+    requireReasons(own.skills);
+    expect(own).toMatchObject({
+      snapshotId: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+      builtAt: expect.stringMatching(/Z$/),
+      buildReason: "first_use",
+      prompt: expect.stringContaining("<name>fine</name>"),
+    });
+    expect(own).not.toHaveProperty("staleSince");
+    const { builtAt, prompt } = own as unknown as { readonly builtAt: string; readonly prompt: string };
+    expect(Date.parse(builtAt)).toBeGreaterThanOrEqual(before - 1);
+    expect(prompt).not.toContain("by-name");
+    // One that the prompt left out says so, alone as in the list.
+    const shown = await gateway.json(["skills", "show", "by-name", ...session]);
+    expect(shown).toMatchObject({
+      ...own.skills.find(({ name }) => name === "by-name"),
+      promptForm: "hidden",
+    });
+    expect(shown).toMatchObject({ builtAt, buildReason: "first_use" });
+    const lacking = await gateway.json(["skills", "show", "lacking", ...session]);
+    expect(lacking).toMatchObject({ state: "ineligible", reasons: [{ code: "gate_bins" }] });
+
+    await node.kill("SIGTERM");
+    await expect.poll(() => list(...session)).toHaveProperty("staleSince");
+    const away = await list(...session);
+    requireReasons(away.skills);
+    expect(away.skills.map(({ state }) => state)).toEqual(away.skills.map(() => "offline"));
+    expect(away).toMatchObject({ buildReason: "node_offline" });
+    const { staleSince } = away as unknown as { readonly staleSince: string };
+    expect(Date.parse(staleSince)).toBeGreaterThanOrEqual(Date.parse(builtAt));
   },
 );
 

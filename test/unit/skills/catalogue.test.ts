@@ -54,7 +54,7 @@ test("a node's skills leave every view in one step when it goes, and come back a
   const bound = catalogue.view({ bound: { nodeId: "devbox", workspace: "app" } });
   expect(namesOf(bound)).toEqual(["a (offline)", "b (offline)"]);
   await publish({ id: "devbox" }, [published("b"), published("a")]);
-  expect(catalogue.view({})).toEqual(before);
+  expect(catalogue.view({})).toEqual({ ...before, reason: "skills_published" });
   expect(catalogue.list().snapshot).toBe(whole.snapshot);
   withdraw("devbox", "revoked");
   expect(catalogue.list().skills).toEqual([]);
