@@ -10,6 +10,7 @@ import type { CommandModule, OptionSpec } from "../../shared/terminal/command.ts
 import { toTime, toWords } from "../../shared/terminal/json.ts";
 import { isJsonObject, parseJson } from "../../shared/terminal/parse-json.ts";
 import { openGateway } from "./open-gateway.ts";
+import { check } from "./skills-check.ts";
 
 const sessionOption: OptionSpec = {
   flags: "--session <id>",
@@ -92,6 +93,7 @@ export const commands: readonly CommandModule[] = [
       await runtime.output.result({ ...json, text: bytes.toString("utf8") }, () => []);
     },
   },
+  check,
 ];
 
 /** What is said of a whole list: of a session's with how and when it was made. */

@@ -80,4 +80,8 @@ export const skills = [
     id: "skills.ls-gives-reasons",
     says: "`fairlead skills ls --json` gives each skill's `name`, `owner`, `source`, `state` (`eligible`, `ineligible`, `shadowed`, `broken`, `offline` or `skipped`) and, unless eligible, at least one reason with `code` and `hint`. With `--session ID` it adds `snapshotId`, `builtAt`, the reason of the build and `staleSince` where stale; `skills show NAME` gives the same for one skill, also one that the prompt left out.",
   },
+  {
+    id: "skills.folder-name-is-fallback",
+    says: "A skill without `name` takes its folder's name under the same rule; a `name` that differs from the folder wins and loads, and `fairlead skills check` warns with file and line.",
+  },
 ] as const;
