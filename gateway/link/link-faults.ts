@@ -1,4 +1,5 @@
 import { Fault } from "../../shared/fault/fault.ts";
+import type { ServerConnection } from "../../shared/rpc/raw-stream.ts";
 
 /** The `details.reason` of a fault, for a state; `link_lost` when it has none. */
 export function reasonOf({ details }: Fault): string {
@@ -24,6 +25,11 @@ export function unprovenFault(refusal: string | undefined): Fault {
 /** What a stream gets that belongs to no accepted link. */
 export function noHelloFault(): Fault {
   return new Fault("NOT_FOUND", "no link with that generation was accepted on this connection");
+}
+
+/** What a stream gets whose connection is no link: its peer is not proven, or has said no hello that was accepted. */
+export function noLinkFault({ peer, refusal }: Pick<ServerConnection, "peer" | "refusal">): Fault {
+  return peer.certificate ? noHelloFault() : unprovenFault(refusal);
 }
 
 /** What the calls of a link end with when its node links again. */

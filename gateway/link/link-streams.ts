@@ -2,14 +2,14 @@ import type { Fault } from "../../shared/fault/fault.ts";
 import { raceSignal, startDeadline, type Clock } from "../../shared/lifetime/clock.ts";
 import type { ServerConnection, ServerRawStream } from "../../shared/rpc/raw-stream.ts";
 import { readAnswerFrame } from "../../shared/rpc/reverse/frames.ts";
-import { noHelloFault } from "./link-faults.ts";
+import { noLinkFault } from "./link-faults.ts";
 import type { Link } from "./link.ts";
 
 /** Ends a stream that belongs to no link; what still comes on it is read and dropped. */
 export function refuseStream(stream: ServerRawStream): void {
   stream.onMessage(() => undefined);
   stream.onClosed(() => undefined);
-  stream.end(noHelloFault());
+  stream.end(noLinkFault(stream.connection));
 }
 
 /** How long the end of a link waits for its connections to be gone, in milliseconds; they are destroyed after 500. */

@@ -27,6 +27,7 @@ import { LateOutcomes } from "./late-outcomes.ts";
 import {
   goodbyeOf,
   noHelloFault,
+  noLinkFault,
   reasonOf,
   replacedFault,
   silentFault,
@@ -291,7 +292,7 @@ class Host implements Links {
       if (parked) return serving.onMessage(bytes);
       parked = true;
       if (isParkedFor(link, bytes)) side.parked(serving);
-      else stream.end(noHelloFault());
+      else stream.end(noLinkFault(stream.connection));
     });
     stream.onClosed(() => serving.onClosed());
   }

@@ -50,6 +50,8 @@ export interface Authorities {
   readonly signer: Authority;
   /** Every one whose certificates count. */
   readonly trusted: readonly Authority[];
+  /** Certificates of those that went, PEM, newest last: what they signed counts no more, and is still known as ours. */
+  readonly retired: readonly string[];
   /** What follows the server's own certificate in the handshake, PEM. */
   readonly chainPem: string;
   /** What nodes are told to trust. */
@@ -78,6 +80,10 @@ interface Next {
 
 const changeKey = "authority.change";
 const trustKey = "authority.trust";
+const retiredKey = "authority.retired";
+
+/** Most that are remembered: a change of the key is a matter of months. */
+const maxRetired = 32;
 
 /** Opens them, and finishes what a crash cut off. Faults are those of `openAuthority`, for the next one as well. */
 export async function openAuthorities(options: AuthorityOptions): Promise<Authorities> {
@@ -95,6 +101,7 @@ export async function openAuthorities(options: AuthorityOptions): Promise<Author
     sinceMs: stays ? change.sinceMs : 0,
   });
   await opened.loadStatement();
+  await opened.loadRetired();
   return opened;
 }
 
@@ -113,6 +120,7 @@ class OpenAuthorities implements Authorities {
   readonly #options: AuthorityOptions;
   #state: State;
   #statement: SignedTrust;
+  #retired: readonly string[] = [];
 
   constructor(options: AuthorityOptions, state: State) {
     this.#options = options;
@@ -144,6 +152,10 @@ class OpenAuthorities implements Authorities {
     return this.next ? [this.current, this.next] : [this.current];
   }
 
+  get retired(): readonly string[] {
+    return this.#retired;
+  }
+
   get chainPem(): string {
     const { current, next, phase } = this.#state;
     return phase === "switched" && next ? next.crossPem + current.certificatePem : current.certificatePem;
@@ -159,6 +171,11 @@ class OpenAuthorities implements Authorities {
     const pins = this.trusted.map(({ pin }) => pin);
     if (kept && kept.pins.join() === pins.join()) this.#statement = kept;
     else await this.#take({ ...this.#state }, kept?.serial ?? 0);
+  }
+
+  async loadRetired(): Promise<void> {
+    const kept = await getSetting(this.#options.store.db, retiredKey);
+    this.#retired = Array.isArray(kept) ? kept.filter((pem) => typeof pem === "string") : [];
   }
 
   async announce(): Promise<void> {
@@ -187,6 +204,7 @@ class OpenAuthorities implements Authorities {
     this.#require("switched", "retire");
     const next = this.#state.next?.authority;
     if (!next) throw lostAuthority("authority/next/key.pem", "is missing");
+    await this.#keepRetired(this.current);
     await this.#remember({ phase: "retiring", pin: next.pin, sinceMs: this.#options.clock.now() });
     await finishRetiring(this.#options, next);
     await removePrivate(join(this.#options.home, "authority", "next"));
@@ -196,9 +214,19 @@ class OpenAuthorities implements Authorities {
   async abort(): Promise<void> {
     if (this.phase === "switched") return await this.#become("announced", this.#state.next);
     this.#require("announced", "abort");
+    // It may have signed before, when it was switched to and back.
+    if (this.next) await this.#keepRetired(this.next);
     await deleteSetting(this.#options.store.db, changeKey);
     await removePrivate(join(this.#options.home, "authority", "next"));
     await this.#take({ ...this.#state, next: undefined, phase: "single", sinceMs: 0 });
+  }
+
+  /** Before it goes: a machine that only it vouches for is told so, and how it comes back. */
+  async #keepRetired({ certificatePem }: Authority): Promise<void> {
+    const { store, clock } = this.#options;
+    const others = this.#retired.filter((pem) => pem !== certificatePem);
+    this.#retired = [...others, certificatePem].slice(-maxRetired);
+    await putSetting(store.db, retiredKey, { value: [...this.#retired], now: clock.now() });
   }
 
   async #become(phase: "announced" | "switched", next: Next | undefined): Promise<void> {

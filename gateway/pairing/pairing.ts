@@ -166,7 +166,9 @@ async function serveTls(
     tls: () => shown,
     renew: async () => {
       const next = await open();
-      const isSame = next.certificatePem === shown.certificatePem && next.authorityPem === shown.authorityPem;
+      const isSame = (["certificatePem", "authorityPem", "retiredPem"] as const).every(
+        (part) => next[part] === shown[part],
+      );
       if (isSame) return;
       shown = next;
       options.onServerCertificate?.(next);

@@ -16,6 +16,8 @@ export interface ServerTls {
   readonly certificatePem: string;
   /** The certificates of all authorities that count, PEM: what clients' certificates have to be signed by. */
   readonly authorityPem: string;
+  /** The same of authorities that went: a machine with one of theirs is let in as far as to be told so. */
+  readonly retiredPem: string;
 }
 
 /** What `openServerCertificate` takes beside the authority. */
@@ -51,7 +53,7 @@ export async function openServerCertificate(
 }
 
 /** Who signs for the TLS port, and whom it believes. */
-export type ServerAuthorities = Pick<Authorities, "signer" | "trusted" | "chainPem">;
+export type ServerAuthorities = Pick<Authorities, "signer" | "trusted" | "retired" | "chainPem">;
 
 /** What `keepServerCertificate` takes. */
 export interface KeepOptions {
@@ -77,6 +79,7 @@ function toTls(pair: KeyAndCertificate, authorities: ServerAuthorities): ServerT
     keyPem: pair.keyPem,
     certificatePem: pair.certificatePem + authorities.chainPem,
     authorityPem: authorities.trusted.map(({ certificatePem }) => certificatePem).join(""),
+    retiredPem: authorities.retired.join(""),
   };
 }
 

@@ -9,8 +9,10 @@ import {
   startDeadline,
 } from "../../shared/lifetime/clock.ts";
 import { callTraitsOf } from "../../shared/rpc/call-traits.ts";
+import { unknownMethodFault } from "../../shared/rpc/dispatch.ts";
 import { nameOfRole } from "../../shared/rpc/principal.ts";
 import type { CallContext, ServedService } from "../../shared/rpc/service.ts";
+import { methodPath } from "../../shared/rpc/transport.ts";
 import { type HeldToken, tokenEndedFault, type Tokens } from "../sessions/tokens.ts";
 
 /** What asking for a role stands on. */
@@ -50,14 +52,20 @@ export function requireRole(
 ): ServedService {
   const guarded: Record<string, unknown> = {};
   for (const method of service.methods) {
-    const given = implementation[method.localName];
-    if (typeof given !== "function") continue;
+    // Who may not know is not told what is served here and what is not.
+    const given = implementation[method.localName] ?? refuseUnknown(method);
     const streams = method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming";
     guarded[method.localName] = streams
       ? guardStream(method, given as Streaming, options)
       : guardUnary(method, given as Unary, options);
   }
   return { service, implementation: guarded };
+}
+
+function refuseUnknown(method: DescMethod): () => never {
+  return () => {
+    throw unknownMethodFault(methodPath(method));
+  };
 }
 
 function guardUnary(method: DescMethod, run: Unary, options: RequireRoleOptions): Unary {

@@ -1,17 +1,10 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import type { DescMethod } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, expect } from "vitest";
-import { loadIdentity } from "../../node-agent/pairing/identity.ts";
-import { dialTls } from "../../node-agent/pairing/tls.ts";
-import { faultFromError } from "../../shared/fault/fault-from-error.ts";
-import type { Fault } from "../../shared/fault/fault.ts";
 import { Admin } from "../../shared/gen/fairlead/v1/admin_pb.ts";
 import { Audit } from "../../shared/gen/fairlead/v1/audit_pb.ts";
 import { Authority } from "../../shared/gen/fairlead/v1/authority_pb.ts";
 import { Files } from "../../shared/gen/fairlead/v1/files_pb.ts";
-import { Node } from "../../shared/gen/fairlead/v1/link_pb.ts";
-import { Pairing } from "../../shared/gen/fairlead/v1/pairing_pb.ts";
 import { Policy } from "../../shared/gen/fairlead/v1/policy_pb.ts";
 import { Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { State } from "../../shared/gen/fairlead/v1/state_pb.ts";
@@ -21,6 +14,7 @@ import { systemClock } from "../../shared/lifetime/clock.ts";
 import { callTraitsOf } from "../../shared/rpc/call-traits.ts";
 import { type GrpcClient, openGrpcClient } from "../../shared/rpc/grpc-client.ts";
 import { nameOfRole } from "../../shared/rpc/principal.ts";
+import { faultOfEmptyCall } from "../support/empty-call.ts";
 import { faultOf } from "../support/fault-of.ts";
 import { proves } from "../support/proves.ts";
 import { type CliResult, runCli } from "../support/run-cli.ts";
@@ -64,23 +58,6 @@ function dial(token?: string): GrpcClient {
 }
 
 const services = [Admin, Audit, Authority, Files, Policy, Sessions, State] as const;
-
-/** Calls a method with nothing in its request; gives the code that it ends with, if it fails. */
-async function codeOf(client: GrpcClient, method: DescMethod): Promise<Fault | undefined> {
-  const called = (client.client(method.parent) as Record<string, (request: unknown) => unknown>)[
-    method.localName
-  ];
-  const streams = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
-  try {
-    const answer = called?.(streams ? (async function* none() {})() : {});
-    if (method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming") {
-      for await (const _ of answer as AsyncIterable<unknown>) break;
-    } else await answer;
-    return undefined;
-  } catch (error) {
-    return faultFromError(error);
-  }
-}
 
 /** What each role may do beyond the one before. */
 const least = {
@@ -141,7 +118,7 @@ proves(
       expect([method.localName, roles.includes(role)]).toEqual([method.localName, true]);
       for (const lower of ["", ...roles.slice(0, roles.indexOf(role))]) {
         const client = clients.get(lower);
-        const fault = client && (await codeOf(client, method));
+        const fault = client && (await faultOfEmptyCall(client, method));
         expect([method.localName, lower, fault?.code, fault?.details["role"]]).toEqual([
           method.localName,
           lower,
@@ -149,12 +126,12 @@ proves(
           role,
         ]);
       }
-      expect((await codeOf(nobody, method))?.code).toBe("UNAUTHENTICATED");
+      expect((await faultOfEmptyCall(nobody, method))?.code).toBe("UNAUTHENTICATED");
     }
     for (const method of Admin.methods) {
       for (const role of roles.slice(roles.indexOf(nameOfRole(callTraitsOf(method).leastRole)))) {
         const client = clients.get(role);
-        const fault = client && (await codeOf(client, method));
+        const fault = client && (await faultOfEmptyCall(client, method));
         const isRefused = fault?.code === "UNAUTHENTICATED" || fault?.details["rule"] === "role";
         expect([method.localName, role, isRefused]).toEqual([method.localName, role, false]);
       }
@@ -193,14 +170,6 @@ proves(
       ]) as unknown,
     });
     expect(await elsewhere.entries()).toEqual([]);
-
-    // The machine's certificate opens no administrators' method, and a token no node's.
-    const identity = await loadIdentity(home.join("node"));
-    await using asNode = openGrpcClient({ address: gateway.link, security: () => dialTls(identity) });
-    await using asOperator = dial(env.FAIRLEAD_TOKEN);
-    for (const method of Admin.methods) expect((await codeOf(asNode, method))?.code).toBe("UNAUTHENTICATED");
-    for (const method of [Node.method.getOutcome, Pairing.method.renew, Pairing.method.leave])
-      expect((await codeOf(asOperator, method))?.code).toBe("UNAUTHENTICATED");
   },
 );
 

@@ -272,4 +272,8 @@ export const pairing = [
     id: "pairing.copied-home-way-back",
     says: "On a copied home that was refused, `fairlead node join CODE --new-identity` makes a key of its own and joins as another node, and the original keeps its link, certificate and grants.",
   },
+  {
+    id: "pairing.credentials-not-interchangeable",
+    says: "A node certificate is refused by every admin method and an API token by every node method with `UNAUTHENTICATED`, and a certificate of another authority does not pass the handshake.",
+  },
 ] as const;

@@ -92,16 +92,20 @@ proves(
   },
 );
 
-test("a node without a certificate, or with a foreign one, is refused before its hello is judged", async () => {
+test("a node without a certificate is refused before its hello is judged, and one with a foreign certificate before it is heard", async () => {
   await using gateway = await openLinkGateway();
   await using foreign = await openLinkGateway();
   const theirs = await foreign.authority.client("devbox");
   const { verifyPeer } = gateway.authority.stranger;
-  for (const tls of [{ verifyPeer }, { ...theirs, verifyPeer }]) {
-    await using client = openGrpcClient({ address: gateway.server.address, security: () => tls });
+  const { address } = gateway.server;
+  for (const [tls, code] of [
+    [{ verifyPeer }, "UNAUTHENTICATED"],
+    [{ ...theirs, verifyPeer }, "GATEWAY_UNREACHABLE"],
+  ] as const) {
+    await using client = openGrpcClient({ address, security: () => tls });
     const control = openControl(client);
     control.say({ case: "hello", value: hello });
-    expect(await control.closed).toMatchObject({ code: "UNAUTHENTICATED" });
+    expect(await control.closed).toMatchObject({ code });
   }
 });
 
