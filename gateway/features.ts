@@ -35,6 +35,7 @@ import type { Published } from "./serve/node-summary.ts";
 import type { PolicyFaceOptions } from "./serve/policy.ts";
 import { createMemoryTools } from "./sessions/memory-tools.ts";
 import type { FaceParts } from "./sessions/session-face.ts";
+import { createSessionInstalls, type SessionInstalls } from "./sessions/session-installs.ts";
 import { createSessionMemory, type SessionMemory } from "./sessions/session-memory.ts";
 import { createSessionSkills } from "./sessions/session-skills.ts";
 import { createSessions, type Sessions } from "./sessions/sessions.ts";
@@ -70,7 +71,11 @@ export interface Features {
   readonly files: ServiceImplementation<typeof Files>;
   readonly store: Store;
   readonly audit: Audit;
-  readonly faceParts: FaceParts & { readonly sessions: Sessions; readonly tokens: Tokens };
+  readonly faceParts: FaceParts & {
+    readonly sessions: Sessions;
+    readonly installs: SessionInstalls;
+    readonly tokens: Tokens;
+  };
   readonly adminParts: Omit<AdminFaceOptions, "status">;
   readonly policyParts: Omit<PolicyFaceOptions, "audit">;
   readonly counts: () => Promise<{
@@ -192,7 +197,8 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
     agents: Object.keys(parts.settings.agents),
     clock,
   });
-  return { sessions, tools, skills, memory, tokens: createTokens({ store, clock }) };
+  const installs = createSessionInstalls({ skills, nodes, policy, approvals, links, audit: base.audit });
+  return { sessions, tools, skills, memory, installs, tokens: createTokens({ store, clock }) };
 }
 
 async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureDeps): Promise<Base> {

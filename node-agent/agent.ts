@@ -20,6 +20,7 @@ import { startMemory } from "./memory/memory.ts";
 import { loadIdentity } from "./pairing/identity.ts";
 import { readMachineFacts } from "./skills/gate-facts.ts";
 import { startSkills } from "./skills/skills.ts";
+import { commandPathOf, startAgentInstalls } from "./start-agent-installs.ts";
 import { startAgentJobs } from "./start-agent-jobs.ts";
 import { type AgentLink, startAgentLink } from "./start-agent-link.ts";
 import { createPathJudge } from "./tools/check-call.ts";
@@ -67,7 +68,7 @@ export async function startAgent(settings: NodeSettings, deps: AgentDeps): Promi
   try {
     const identity = await loadIdentity(settings.dir);
     const board = createPublicationBoard();
-    const machine = await startMachine(scope, { settings, deps, board });
+    const machine = await startMachine(scope, { settings, deps, board, nodeId: identity.nodeId });
     const link = await startAgentLink(scope, {
       identity,
       dir: settings.dir,
@@ -98,6 +99,7 @@ function reasonOf(scope: Scope, fault: Fault): unknown {
 }
 
 interface MachineParts {
+  readonly nodeId: string;
   readonly settings: NodeSettings;
   readonly deps: AgentDeps;
   readonly board: PublicationBoard;
@@ -111,7 +113,7 @@ interface Machine {
 }
 
 /** What this machine does for its gateway: files, tools, memory and skills of its exports. */
-async function startMachine(scope: Scope, { settings, deps, board }: MachineParts): Promise<Machine> {
+async function startMachine(scope: Scope, { nodeId, settings, deps, board }: MachineParts): Promise<Machine> {
   const held = { settings };
   const tell = createExportsTeller(board);
   const late: { exports?: Exports } = {};
@@ -138,7 +140,7 @@ async function startMachine(scope: Scope, { settings, deps, board }: MachinePart
   scope.spawn("parts", (signal) => expireParts(exports, { clock: deps.clock, signal }));
   const jobs = await startAgentJobs(scope, { dir: settings.dir, exports, deps });
   const tools = joinTools({ exports, files, jobs, held, deps, board });
-  const workers = await startWorkers(scope, { held, deps, board });
+  const workers = await startWorkers(scope, { nodeId, held, deps, board });
   return {
     jobs,
     services: [serve(Files, files), serve(Tools, tools.service), ...workers.services],
@@ -197,7 +199,7 @@ function joinTools({ exports, files, jobs, held, deps, board }: ToolParts): Node
     workspaces: () => exports.list().map((one) => one.settings.name),
     exec: {
       settings: () => held.settings.exec,
-      path: () => held.settings.path,
+      path: () => commandPathOf(held.settings),
       environment: deps.environment,
       openFolder: createCommandFolders(exports),
       jobs,
@@ -210,6 +212,7 @@ function joinTools({ exports, files, jobs, held, deps, board }: ToolParts): Node
 }
 
 interface WorkerParts {
+  readonly nodeId: string;
   readonly held: Held;
   readonly deps: AgentDeps;
   readonly board: PublicationBoard;
@@ -217,7 +220,7 @@ interface WorkerParts {
 
 async function startWorkers(
   scope: Scope,
-  { held, deps, board }: WorkerParts,
+  { nodeId, held, deps, board }: WorkerParts,
 ): Promise<{ readonly services: readonly ServedService[]; readonly reload: () => Promise<void> }> {
   const { clock, log } = deps;
   const common = {
@@ -236,7 +239,7 @@ async function startWorkers(
       facts: () =>
         readMachineFacts({
           environment: deps.environment,
-          path: () => held.settings.path,
+          path: () => commandPathOf(held.settings),
           configuration: () => held.settings,
         }),
       ...(deps.firstSearchMs === undefined ? {} : { firstSearchMs: deps.firstSearchMs }),
@@ -244,8 +247,15 @@ async function startWorkers(
     }),
   );
   board.publish(skills.notice);
+  const installs = await startAgentInstalls({
+    nodeId,
+    settings: () => held.settings,
+    environment: deps.environment,
+    skills,
+    clock,
+  });
   return {
-    services: [memory.service, skills.service],
+    services: [memory.service, skills.service, installs.service],
     reload: async () => {
       await Promise.all([memory.reload(), skills.reload()]);
     },

@@ -110,6 +110,8 @@ export const doors: Readonly<Record<"fs" | "env" | "timers" | "child processes",
     "node-agent/cli",
     "node-agent/workspace",
     "node-agent/pairing",
+    /** Prefixes of what was installed, which lie in the node's own state and are filled by other programs. */
+    "node-agent/installs",
     /** The ledger: SQLite writes its log, and this room brings it to the disk. */
     "node-agent/link",
     "node-agent/jobs",

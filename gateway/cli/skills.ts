@@ -11,6 +11,7 @@ import { toTime, toWords } from "../../shared/terminal/json.ts";
 import { isJsonObject, parseJson } from "../../shared/terminal/parse-json.ts";
 import { openGateway } from "./open-gateway.ts";
 import { check } from "./skills-check.ts";
+import { installDeps } from "./skills-install.ts";
 
 const sessionOption: OptionSpec = {
   flags: "--session <id>",
@@ -94,6 +95,7 @@ export const commands: readonly CommandModule[] = [
     },
   },
   check,
+  installDeps,
 ];
 
 /** What is said of a whole list: of a session's with how and when it was made. */

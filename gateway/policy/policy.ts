@@ -206,7 +206,8 @@ function judgeProfile(
   const where = scope === "" ? `the profile ${profile} of node ${alias}` : `${scope}.profile (${profile})`;
   const rule = scope === "" ? `profile.${profile}` : `${scope}.profile`;
   if (profile === "read" && question.effect !== "read") {
-    const what = question.effect === "write" ? "writes nothing" : "runs no commands";
+    const acts = question.ownName === "install" ? "installs nothing" : "runs no commands";
+    const what = question.effect === "write" ? "writes nothing" : acts;
     const hint =
       scope === ""
         ? `pair it anew: fairlead nodes revoke ${alias}, then fairlead invite --name ${alias} --profile work`

@@ -8,6 +8,7 @@ import type {
 import type { ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { SessionFace } from "../sessions/face.ts";
 import { openLocalFace, type FaceParts } from "../sessions/session-face.ts";
+import type { SessionInstalls } from "../sessions/session-installs.ts";
 import { fitWait } from "../sessions/session-memory.ts";
 import type { SessionRecord, Sessions } from "../sessions/sessions.ts";
 import type { OutcomePart } from "../tools/call-outcome.ts";
@@ -17,6 +18,7 @@ import type { CallPart } from "../tools/tool-result.ts";
 /** What the service of sessions stands on. */
 export interface SessionsServiceOptions extends FaceParts {
   readonly sessions: Sessions;
+  readonly installs: SessionInstalls;
 }
 
 type SessionMessage = MessageInitShape<typeof SessionSchema>;
@@ -30,6 +32,7 @@ export function createSessionsService(options: SessionsServiceOptions): Service 
     ...toolMethods(face),
     ...outcomeMethods(options),
     ...skillMethods(face),
+    ...installMethods(options),
     ...memoryMethods(face, options),
   };
 }
@@ -93,6 +96,15 @@ function outcomeMethods({ sessions, tools }: SessionsServiceOptions): Service {
     getOutcome: async function* getOutcome({ session, ...request }, { signal }) {
       const caller = session === "" ? { agent: operatorAgent } : await sessions.caller(session);
       for await (const part of tools.outcome(caller, { ...request, signal })) yield toOutcomeMessage(part);
+    },
+  };
+}
+
+function installMethods({ sessions, installs }: SessionsServiceOptions): Service {
+  return {
+    installDependencies: async function* install({ session, ...request }, { signal }) {
+      const caller = session === "" ? { agent: operatorAgent } : await sessions.caller(session);
+      for await (const part of installs.install(caller, { ...request, signal })) yield { part };
     },
   };
 }

@@ -54,9 +54,13 @@ export function toMissFault(name: string, parts: MissParts): Fault {
   });
 }
 
-/** A tool that policy or a name took off a session's surface; to the operator, who has all tools, policy says no. */
+/**
+ * A tool that policy or a name took off a session's surface; to the operator, who has all tools, policy says no. So does a
+ * node's profile to everybody: what it keeps away is the act, not a line in a list.
+ */
 function toRemovalFault(removal: Removal, caller: Caller): Fault {
-  const isRefusal = removal.step === "policy" && caller.session === undefined;
+  const isProfile = removal.rule.startsWith("profile.");
+  const isRefusal = removal.step === "policy" && (isProfile || caller.session === undefined);
   return new Fault(isRefusal ? "POLICY_DENIED" : "TOOL_NOT_EXPOSED", removal.reason, {
     ...(removal.hint === undefined ? {} : { hint: removal.hint }),
     details: {

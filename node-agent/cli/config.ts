@@ -14,9 +14,9 @@ export const configCommands: readonly CommandModule[] = [
     example: "fairlead node config show",
     run: async (_, runtime) => {
       const config = await readConfig(nodeConfigFile(runtime.home), nodeConfigSchema);
-      const { workspaces, exec, path, limits } = resolveNodeSettings(config, runtime);
+      const { workspaces, exec, installs, path, limits } = resolveNodeSettings(config, runtime);
       const shown = workspaces.map(withoutHome);
-      const values = flattenConfig({ workspaces: shown, exec, path, limits });
+      const values = flattenConfig({ workspaces: shown, exec, installs, path, limits });
       await showOrigins(runtime.output, {
         values,
         config,

@@ -28,6 +28,9 @@ export interface NodeConfig {
         readonly allow?: readonly string[] | undefined;
       }
     | undefined;
+  readonly installs?:
+    | { readonly allow?: boolean | undefined; readonly registries?: readonly string[] | undefined }
+    | undefined;
   readonly path?: string | undefined;
   readonly limits?:
     | { readonly treeEntries?: number | undefined; readonly treeDepth?: number | undefined }
@@ -84,6 +87,16 @@ export const nodeConfigSchema: z.ZodType<NodeConfig> = z.strictObject({
     .strictObject({
       mode: z.enum(["off", "allow-list", "ask", "full"]).optional(),
       allow: z.array(z.string().min(1).max(4_096)).max(1_000).optional(),
+    })
+    .optional(),
+  installs: z
+    .strictObject({
+      allow: flag,
+      registries: z
+        .array(z.string().regex(/^https?:\/\/[^\s]+$/, "a registry is an address that begins with https://"))
+        .min(1)
+        .max(8)
+        .optional(),
     })
     .optional(),
   path: z.string().min(1).optional(),

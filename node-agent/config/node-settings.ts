@@ -28,6 +28,8 @@ export interface NodeSettings {
   readonly configFile: string;
   readonly workspaces: readonly ExportSettings[];
   readonly exec: { readonly mode: ExecMode; readonly allow: readonly string[] };
+  /** Whether programs may be installed for skills, and from which registry. */
+  readonly installs: { readonly allow: boolean; readonly registry: string };
   /** `PATH` of commands. */
   readonly path: string;
   readonly limits: NodeLimits;
@@ -41,6 +43,8 @@ export interface NodeSettingsSource {
 
 /** Defaults of the limits. */
 export const nodeLimitDefaults: NodeLimits = { treeEntries: 1_000_000, treeDepth: 64 };
+
+const defaultRegistry = "https://registry.npmjs.org/";
 
 /** The configuration file of a node. */
 export function nodeConfigFile(home: Home): string {
@@ -73,6 +77,10 @@ export function resolveNodeSettings(
     configFile: file,
     workspaces: (value.workspaces ?? []).map((workspace) => resolveWorkspace(workspace, place)),
     exec: { mode: value.exec?.mode ?? "off", allow: value.exec?.allow ?? [] },
+    installs: {
+      allow: value.installs?.allow ?? false,
+      registry: value.installs?.registries?.[0] ?? defaultRegistry,
+    },
     path: value.path ?? source.environment.path,
     limits: {
       treeEntries: value.limits?.treeEntries ?? nodeLimitDefaults.treeEntries,

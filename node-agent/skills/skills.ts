@@ -1,7 +1,7 @@
 import { findFault } from "../../shared/fault/fault.ts";
 import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import { WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
-import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
+import { type PublishedSkill, Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { createBackoff } from "../../shared/lifetime/backoff.ts";
 import { type Clock, raceSignal, startDeadline, systemClock } from "../../shared/lifetime/clock.ts";
 import { Scope } from "../../shared/lifetime/scope.ts";
@@ -47,6 +47,10 @@ export interface SkillsHost extends AsyncDisposable {
   readonly notice: SkillsNotice;
   /** The configuration has changed: the worker is started anew with it. */
   reload(): Promise<void>;
+  /** A skill that this machine publishes, as it is now; undefined when there is none in that folder. */
+  find(workspace: string, folder: string, signal: AbortSignal): Promise<PublishedSkill | undefined>;
+  /** Something on this machine has changed: the gates are judged again at once. */
+  judge(): Promise<void>;
   /** The worker's process id; undefined between two. */
   readonly pid: number | undefined;
 }
@@ -111,6 +115,20 @@ class Host implements SkillsHost {
 
   reload(): Promise<void> {
     return this.#worker.restart();
+  }
+
+  async find(workspace: string, folder: string, signal: AbortSignal): Promise<PublishedSkill | undefined> {
+    const list = await this.#read({ signal }, { signal });
+    return list.parts
+      .flatMap((part) => part.skills)
+      .find((skill) => skill.workspace === workspace && skill.folder === folder);
+  }
+
+  async judge(): Promise<void> {
+    const judged = this.#judged;
+    const failed = await judgeAll(judged.gated, this.#options.facts());
+    // A list that was read meanwhile was judged as it was read.
+    if (this.#judged === judged) this.#tell(digestWith(judged.foundDigest, failed));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -179,10 +197,7 @@ class Host implements SkillsHost {
   async #judgeNowAndThen(signal: AbortSignal): Promise<void> {
     for (;;) {
       await this.#clock.sleep(judgeEveryMs, { signal });
-      const judged = this.#judged;
-      const failed = await judgeAll(judged.gated, this.#options.facts());
-      // A list that was read meanwhile was judged as it was read.
-      if (this.#judged === judged) this.#tell(digestWith(judged.foundDigest, failed));
+      await this.judge();
     }
   }
 

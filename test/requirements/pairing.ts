@@ -276,4 +276,8 @@ export const pairing = [
     id: "pairing.credentials-not-interchangeable",
     says: "A node certificate is refused by every admin method and an API token by every node method with `UNAUTHENTICATED`, and a certificate of another authority does not pass the handshake.",
   },
+  {
+    id: "pairing.no-profile-grants-nothing",
+    says: "To a node enrolled without `--profile` every write, command and install of a session is refused with `POLICY_DENIED`, `details.side` = `gateway`, until policy allows it.",
+  },
 ] as const;

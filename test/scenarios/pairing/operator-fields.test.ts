@@ -66,6 +66,7 @@ async function startMachine(home: TempFolder, options: MachineOptions): Promise<
       },
     ],
     exec: { mode: "off", allow: [] },
+    installs: { allow: false, registry: "https://registry.npmjs.org/" },
     path: process.env["PATH"] ?? "",
     limits: nodeLimitDefaults,
   };

@@ -8,6 +8,8 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Fault } from "./fault_pb.ts";
 import { file_fairlead_v1_fault } from "./fault_pb.ts";
+import type { InstallsApplyResponse, InstallsPlanResponse } from "./installs_pb.ts";
+import { file_fairlead_v1_installs } from "./installs_pb.ts";
 import { file_fairlead_v1_options } from "./options_pb.ts";
 import type { ToolAnswer } from "./tools_pb.ts";
 import { file_fairlead_v1_tools } from "./tools_pb.ts";
@@ -18,7 +20,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/sessions.proto.
  */
 export const file_fairlead_v1_sessions: GenFile = /*@__PURE__*/
-  fileDesc("ChpmYWlybGVhZC92MS9zZXNzaW9ucy5wcm90bxILZmFpcmxlYWQudjEingEKB1Nlc3Npb24SCgoCaWQYASABKAkSDQoFYWdlbnQYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIQCghzaW5jZV9tcxgGIAEoAxIQCghzbmFwc2hvdBgHIAEoCRIPCgdzdXJmYWNlGAggASgJEhEKCW9wZW5lZF9tcxgJIAEoAyI3ChNTZXNzaW9uc09wZW5SZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCSI9ChRTZXNzaW9uc09wZW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiIiChNTZXNzaW9uc0xpc3RSZXF1ZXN0EgsKA2FsbBgBIAEoCCI+ChRTZXNzaW9uc0xpc3RSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULmZhaXJsZWFkLnYxLlNlc3Npb24iJQoSU2Vzc2lvbnNHZXRSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiPAoTU2Vzc2lvbnNHZXRSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiInChRTZXNzaW9uc0Nsb3NlUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIj4KFVNlc3Npb25zQ2xvc2VSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiLdAQoEVG9vbBIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAQgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgFIAEoCRINCgVvd25lchgGIAEoCRIMCgRub2RlGAcgASgJEg4KBmVmZmVjdBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIMCgRydWxlGAogASgJEg4KBnJlYXNvbhgLIAEoCRISCgpjYWxsX2NsYXNzGAwgASgJIjwKGFNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB3JlbW92ZWQYAiABKAgiTgoZU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRIgCgV0b29scxgBIAMoCzIRLmZhaXJsZWFkLnYxLlRvb2wSDwoHc3VyZmFjZRgCIAEoCSKjAQoXU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJEioKCWFyZ3VtZW50cxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLZGVhZGxpbmVfbXMYBCABKAQSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg8KB25vX3dhaXQYBiABKAgiaQoYU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlEg8KB2NhbGxfaWQYASABKAkSJwoGYW5zd2VyGAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlchITCgthcHByb3ZhbF9pZBgDIAEoCSKJAQoZU2Vzc2lvbnNHZXRPdXRjb21lUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHY2FsbF9pZBgDIAEoCRIOCgZmb2xsb3cYBCABKAgSFQoNc3Rkb3V0X29mZnNldBgFIAEoBBIVCg1zdGRlcnJfb2Zmc2V0GAYgASgEInkKGlNlc3Npb25zR2V0T3V0Y29tZVJlc3BvbnNlEg0KBXN0YXRlGAEgASgJEicKBmFuc3dlchgCIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXISEwoLYW5zd2VyX2pzb24YAyABKAkSDgoGbWV0aG9kGAQgASgJIjsKGlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSKBAQobU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlEgwKBG5hbWUYASABKAkSJgoGc3RhdGVzGAIgAygLMhYuZmFpcmxlYWQudjEuVG9vbFN0YXRlEg4KBmZhaWxlZBgDIAEoCRIOCgZyZWFzb24YBCABKAkSDAoEaGludBgFIAEoCSI7CglUb29sU3RhdGUSDQoFc3RhdGUYASABKAkSDQoFaG9sZHMYAiABKAkSEAoIZXZpZGVuY2UYAyABKAki6AEKBVNraWxsEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSDQoFb3duZXIYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg4KBmZvbGRlchgFIAEoCRINCgVzdGF0ZRgGIAEoCRIpCgdyZWFzb25zGAcgAygLMhguZmFpcmxlYWQudjEuU2tpbGxSZWFzb24SDgoGZGlnZXN0GAggASgJEhAKCGxvY2F0aW9uGAkgASgJEhkKEWZyb250X21hdHRlcl9qc29uGAogASgJEhMKC3Byb21wdF9mb3JtGAsgASgJIlYKC1NraWxsUmVhc29uEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIMCgRoaW50GAMgASgJEgwKBHBhdGgYBCABKAkSDAoEbGluZRgFIAEoDSIsChlTZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiogEKGlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlEiIKBnNraWxscxgBIAMoCzISLmZhaXJsZWFkLnYxLlNraWxsEhAKCHNuYXBzaG90GAIgASgJEg4KBnByb21wdBgDIAEoCRIQCghidWlsdF9tcxgEIAEoBBIUCgxidWlsZF9yZWFzb24YBSABKAkSFgoOc3RhbGVfc2luY2VfbXMYBiABKAQiRwoYU2Vzc2lvbnNSZWFkU2tpbGxSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCRIMCgRwYXRoGAMgASgJIk4KGVNlc3Npb25zUmVhZFNraWxsUmVzcG9uc2USEgoKc2l6ZV9ieXRlcxgBIAEoBBIOCgZkaWdlc3QYAiABKAkSDQoFY2h1bmsYAyABKAwiPgodU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1JlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJIkcKHlNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXNwb25zZRIlCgVmaWxlcxgBIAMoCzIWLmZhaXJsZWFkLnYxLlNraWxsRmlsZSI9CglTa2lsbEZpbGUSDAoEcGF0aBgBIAEoCRISCgpzaXplX2J5dGVzGAIgASgEEg4KBmRpZ2VzdBgDIAEoCSKEAQobU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDQoFcXVlcnkYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBWxpbWl0GAQgASgNEhIKCndhaXRfZnJlc2gYBSABKAgSDwoHd2FpdF9tcxgGIAEoDSJ3ChxTZXNzaW9uc1NlYXJjaE1lbW9yeVJlc3BvbnNlEiQKBGhpdHMYASADKAsyFi5mYWlybGVhZC52MS5NZW1vcnlIaXQSMQoKd29ya3NwYWNlcxgCIAMoCzIdLmZhaXJsZWFkLnYxLk1lbW9yeUluZGV4U3RhdGUijgEKCU1lbW9yeUhpdBIMCgRub2RlGAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCRIMCgRwYXRoGAMgASgJEhIKCmZpcnN0X2xpbmUYBCABKA0SEQoJbGFzdF9saW5lGAUgASgNEg4KBmRpZ2VzdBgGIAEoCRINCgVzY29yZRgHIAEoARIMCgR0ZXh0GAggASgJIrcBChBNZW1vcnlJbmRleFN0YXRlEhEKCXdvcmtzcGFjZRgBIAEoCRINCgVmcmVzaBgCIAEoCBITCgt2ZXJpZmllZF9tcxgDIAEoAxIPCgdwZW5kaW5nGAQgASgNEg0KBWZpbGVzGAUgASgNEg4KBmNodW5rcxgGIAEoDRIOCgZyZWFzb24YByABKAkSLAoIcHJvYmxlbXMYCCADKAsyGi5mYWlybGVhZC52MS5NZW1vcnlQcm9ibGVtIkAKDU1lbW9yeVByb2JsZW0SDAoEcGF0aBgBIAEoCRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0IpYBChhTZXNzaW9uc0dldE1lbW9yeVJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIRCgl3b3Jrc3BhY2UYAiABKAkSDAoEcGF0aBgDIAEoCRIRCgRmcm9tGAQgASgNSACIAQESEgoFbGluZXMYBSABKA1IAYgBARIOCgZkaWdlc3QYBiABKAlCBwoFX2Zyb21CCAoGX2xpbmVzIroBChlTZXNzaW9uc0dldE1lbW9yeVJlc3BvbnNlEgwKBHRleHQYASABKAkSEgoKZmlyc3RfbGluZRgCIAEoDRIRCglsYXN0X2xpbmUYAyABKA0SEwoLdG90YWxfbGluZXMYBCABKA0SEQoJdHJ1bmNhdGVkGAUgASgIEg4KBmRpZ2VzdBgGIAEoCRIPCgdjaGFuZ2VkGAcgASgIEhEKCXdvcmtzcGFjZRgIIAEoCRIMCgRwYXRoGAkgASgJIjMKHlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkiVAofU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXNwb25zZRIxCgp3b3Jrc3BhY2VzGAEgAygLMh0uZmFpcmxlYWQudjEuTWVtb3J5SW5kZXhTdGF0ZSInChRTZXNzaW9uc1dhdGNoUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJInkKFVNlc3Npb25zV2F0Y2hSZXNwb25zZRIMCgRraW5kGAEgASgJEg4KBmRpZ2VzdBgCIAEoCRINCgVzdGF0ZRgDIAEoCRIOCgZyZWFzb24YBCABKAkSEAoIc2luY2VfbXMYBSABKAMSEQoJbmV4dF9zdGVwGAYgASgJMrsLCghTZXNzaW9ucxJRCgRPcGVuEiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNPcGVuUmVxdWVzdBohLmZhaXJsZWFkLnYxLlNlc3Npb25zT3BlblJlc3BvbnNlIgTIuxgCElEKBExpc3QSIC5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RSZXF1ZXN0GiEuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0UmVzcG9uc2UiBMi7GAESTgoDR2V0Eh8uZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRSZXNwb25zZSIEyLsYARJUCgVDbG9zZRIhLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2xvc2VSZXF1ZXN0GiIuZmFpcmxlYWQudjEuU2Vzc2lvbnNDbG9zZVJlc3BvbnNlIgTIuxgCEmAKCUxpc3RUb29scxIlLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBomLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFRvb2xzUmVzcG9uc2UiBMi7GAISXwoIQ2FsbFRvb2wSJC5mYWlybGVhZC52MS5TZXNzaW9uc0NhbGxUb29sUmVxdWVzdBolLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2FsbFRvb2xSZXNwb25zZSIEyLsYAjABEmUKCkdldE91dGNvbWUSJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE91dGNvbWVSZXF1ZXN0GicuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRPdXRjb21lUmVzcG9uc2UiBMi7GAIwARJmCgtFeHBsYWluVG9vbBInLmZhaXJsZWFkLnYxLlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0GiguZmFpcmxlYWQudjEuU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlIgTIuxgCEmMKCkxpc3RTa2lsbHMSJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0GicuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxzUmVzcG9uc2UiBMi7GAISYgoJUmVhZFNraWxsEiUuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXF1ZXN0GiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXNwb25zZSIEyLsYAjABEm8KDkxpc3RTa2lsbEZpbGVzEiouZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1JlcXVlc3QaKy5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2UiBMi7GAISaQoMU2VhcmNoTWVtb3J5EiguZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXF1ZXN0GikuZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZSIEyLsYAhJgCglHZXRNZW1vcnkSJS5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlc3BvbnNlIgTIuxgCEnIKD0dldE1lbW9yeVN0YXR1cxIrLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVxdWVzdBosLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2UiBMi7GAISVgoFV2F0Y2gSIS5mYWlybGVhZC52MS5TZXNzaW9uc1dhdGNoUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zV2F0Y2hSZXNwb25zZSIEyLsYAjABYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_options, file_fairlead_v1_tools, file_google_protobuf_struct]);
+  fileDesc("ChpmYWlybGVhZC92MS9zZXNzaW9ucy5wcm90bxILZmFpcmxlYWQudjEingEKB1Nlc3Npb24SCgoCaWQYASABKAkSDQoFYWdlbnQYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIQCghzaW5jZV9tcxgGIAEoAxIQCghzbmFwc2hvdBgHIAEoCRIPCgdzdXJmYWNlGAggASgJEhEKCW9wZW5lZF9tcxgJIAEoAyI3ChNTZXNzaW9uc09wZW5SZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCSI9ChRTZXNzaW9uc09wZW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiIiChNTZXNzaW9uc0xpc3RSZXF1ZXN0EgsKA2FsbBgBIAEoCCI+ChRTZXNzaW9uc0xpc3RSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULmZhaXJsZWFkLnYxLlNlc3Npb24iJQoSU2Vzc2lvbnNHZXRSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiPAoTU2Vzc2lvbnNHZXRSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiInChRTZXNzaW9uc0Nsb3NlUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIj4KFVNlc3Npb25zQ2xvc2VSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiLdAQoEVG9vbBIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAQgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgFIAEoCRINCgVvd25lchgGIAEoCRIMCgRub2RlGAcgASgJEg4KBmVmZmVjdBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIMCgRydWxlGAogASgJEg4KBnJlYXNvbhgLIAEoCRISCgpjYWxsX2NsYXNzGAwgASgJIjwKGFNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB3JlbW92ZWQYAiABKAgiTgoZU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRIgCgV0b29scxgBIAMoCzIRLmZhaXJsZWFkLnYxLlRvb2wSDwoHc3VyZmFjZRgCIAEoCSKjAQoXU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJEioKCWFyZ3VtZW50cxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLZGVhZGxpbmVfbXMYBCABKAQSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg8KB25vX3dhaXQYBiABKAgiaQoYU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlEg8KB2NhbGxfaWQYASABKAkSJwoGYW5zd2VyGAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlchITCgthcHByb3ZhbF9pZBgDIAEoCSKJAQoZU2Vzc2lvbnNHZXRPdXRjb21lUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHY2FsbF9pZBgDIAEoCRIOCgZmb2xsb3cYBCABKAgSFQoNc3Rkb3V0X29mZnNldBgFIAEoBBIVCg1zdGRlcnJfb2Zmc2V0GAYgASgEInkKGlNlc3Npb25zR2V0T3V0Y29tZVJlc3BvbnNlEg0KBXN0YXRlGAEgASgJEicKBmFuc3dlchgCIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXISEwoLYW5zd2VyX2pzb24YAyABKAkSDgoGbWV0aG9kGAQgASgJIjsKGlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSKBAQobU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlEgwKBG5hbWUYASABKAkSJgoGc3RhdGVzGAIgAygLMhYuZmFpcmxlYWQudjEuVG9vbFN0YXRlEg4KBmZhaWxlZBgDIAEoCRIOCgZyZWFzb24YBCABKAkSDAoEaGludBgFIAEoCSI7CglUb29sU3RhdGUSDQoFc3RhdGUYASABKAkSDQoFaG9sZHMYAiABKAkSEAoIZXZpZGVuY2UYAyABKAki6AEKBVNraWxsEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSDQoFb3duZXIYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg4KBmZvbGRlchgFIAEoCRINCgVzdGF0ZRgGIAEoCRIpCgdyZWFzb25zGAcgAygLMhguZmFpcmxlYWQudjEuU2tpbGxSZWFzb24SDgoGZGlnZXN0GAggASgJEhAKCGxvY2F0aW9uGAkgASgJEhkKEWZyb250X21hdHRlcl9qc29uGAogASgJEhMKC3Byb21wdF9mb3JtGAsgASgJIlYKC1NraWxsUmVhc29uEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIMCgRoaW50GAMgASgJEgwKBHBhdGgYBCABKAkSDAoEbGluZRgFIAEoDSIsChlTZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiogEKGlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlEiIKBnNraWxscxgBIAMoCzISLmZhaXJsZWFkLnYxLlNraWxsEhAKCHNuYXBzaG90GAIgASgJEg4KBnByb21wdBgDIAEoCRIQCghidWlsdF9tcxgEIAEoBBIUCgxidWlsZF9yZWFzb24YBSABKAkSFgoOc3RhbGVfc2luY2VfbXMYBiABKAQiagoiU2Vzc2lvbnNJbnN0YWxsRGVwZW5kZW5jaWVzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBXNraWxsGAIgASgJEg8KB25vX3dhaXQYAyABKAgSEwoLZGVhZGxpbmVfbXMYBCABKA0iygEKI1Nlc3Npb25zSW5zdGFsbERlcGVuZGVuY2llc1Jlc3BvbnNlEjEKBHBsYW4YASABKAsyIS5mYWlybGVhZC52MS5JbnN0YWxsc1BsYW5SZXNwb25zZUgAEhUKC2FwcHJvdmFsX2lkGAIgASgJSAASNgoIcHJvZ3Jlc3MYAyABKAsyIi5mYWlybGVhZC52MS5JbnN0YWxsc0FwcGx5UmVzcG9uc2VIABIZCg9ub3RoaW5nX21pc3NpbmcYBCABKAhIAEIGCgRwYXJ0IkcKGFNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEcGF0aBgDIAEoCSJOChlTZXNzaW9uc1JlYWRTa2lsbFJlc3BvbnNlEhIKCnNpemVfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJEg0KBWNodW5rGAMgASgMIj4KHVNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSJHCh5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2USJQoFZmlsZXMYASADKAsyFi5mYWlybGVhZC52MS5Ta2lsbEZpbGUiPQoJU2tpbGxGaWxlEgwKBHBhdGgYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBIOCgZkaWdlc3QYAyABKAkihAEKG1Nlc3Npb25zU2VhcmNoTWVtb3J5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBXF1ZXJ5GAIgASgJEhEKCXdvcmtzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoDRISCgp3YWl0X2ZyZXNoGAUgASgIEg8KB3dhaXRfbXMYBiABKA0idwocU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZRIkCgRoaXRzGAEgAygLMhYuZmFpcmxlYWQudjEuTWVtb3J5SGl0EjEKCndvcmtzcGFjZXMYAiADKAsyHS5mYWlybGVhZC52MS5NZW1vcnlJbmRleFN0YXRlIo4BCglNZW1vcnlIaXQSDAoEbm9kZRgBIAEoCRIRCgl3b3Jrc3BhY2UYAiABKAkSDAoEcGF0aBgDIAEoCRISCgpmaXJzdF9saW5lGAQgASgNEhEKCWxhc3RfbGluZRgFIAEoDRIOCgZkaWdlc3QYBiABKAkSDQoFc2NvcmUYByABKAESDAoEdGV4dBgIIAEoCSK3AQoQTWVtb3J5SW5kZXhTdGF0ZRIRCgl3b3Jrc3BhY2UYASABKAkSDQoFZnJlc2gYAiABKAgSEwoLdmVyaWZpZWRfbXMYAyABKAMSDwoHcGVuZGluZxgEIAEoDRINCgVmaWxlcxgFIAEoDRIOCgZjaHVua3MYBiABKA0SDgoGcmVhc29uGAcgASgJEiwKCHByb2JsZW1zGAggAygLMhouZmFpcmxlYWQudjEuTWVtb3J5UHJvYmxlbSJACg1NZW1vcnlQcm9ibGVtEgwKBHBhdGgYASABKAkSIQoFZmF1bHQYAiABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKWAQoYU2Vzc2lvbnNHZXRNZW1vcnlSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSEQoJd29ya3NwYWNlGAIgASgJEgwKBHBhdGgYAyABKAkSEQoEZnJvbRgEIAEoDUgAiAEBEhIKBWxpbmVzGAUgASgNSAGIAQESDgoGZGlnZXN0GAYgASgJQgcKBV9mcm9tQggKBl9saW5lcyK6AQoZU2Vzc2lvbnNHZXRNZW1vcnlSZXNwb25zZRIMCgR0ZXh0GAEgASgJEhIKCmZpcnN0X2xpbmUYAiABKA0SEQoJbGFzdF9saW5lGAMgASgNEhMKC3RvdGFsX2xpbmVzGAQgASgNEhEKCXRydW5jYXRlZBgFIAEoCBIOCgZkaWdlc3QYBiABKAkSDwoHY2hhbmdlZBgHIAEoCBIRCgl3b3Jrc3BhY2UYCCABKAkSDAoEcGF0aBgJIAEoCSIzCh5TZXNzaW9uc0dldE1lbW9yeVN0YXR1c1JlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJIlQKH1Nlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2USMQoKd29ya3NwYWNlcxgBIAMoCzIdLmZhaXJsZWFkLnYxLk1lbW9yeUluZGV4U3RhdGUiJwoUU2Vzc2lvbnNXYXRjaFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCSJ5ChVTZXNzaW9uc1dhdGNoUmVzcG9uc2USDAoEa2luZBgBIAEoCRIOCgZkaWdlc3QYAiABKAkSDQoFc3RhdGUYAyABKAkSDgoGcmVhc29uGAQgASgJEhAKCHNpbmNlX21zGAUgASgDEhEKCW5leHRfc3RlcBgGIAEoCTK+DAoIU2Vzc2lvbnMSUQoET3BlbhIgLmZhaXJsZWFkLnYxLlNlc3Npb25zT3BlblJlcXVlc3QaIS5mYWlybGVhZC52MS5TZXNzaW9uc09wZW5SZXNwb25zZSIEyLsYAhJRCgRMaXN0EiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0UmVxdWVzdBohLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFJlc3BvbnNlIgTIuxgBEk4KA0dldBIfLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0UmVxdWVzdBogLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0UmVzcG9uc2UiBMi7GAESVAoFQ2xvc2USIS5mYWlybGVhZC52MS5TZXNzaW9uc0Nsb3NlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2xvc2VSZXNwb25zZSIEyLsYAhJgCglMaXN0VG9vbHMSJS5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RUb29sc1JlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RUb29sc1Jlc3BvbnNlIgTIuxgCEl8KCENhbGxUb29sEiQuZmFpcmxlYWQudjEuU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QaJS5mYWlybGVhZC52MS5TZXNzaW9uc0NhbGxUb29sUmVzcG9uc2UiBMi7GAIwARJlCgpHZXRPdXRjb21lEiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRPdXRjb21lUmVxdWVzdBonLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0T3V0Y29tZVJlc3BvbnNlIgTIuxgCMAESZgoLRXhwbGFpblRvb2wSJy5mYWlybGVhZC52MS5TZXNzaW9uc0V4cGxhaW5Ub29sUmVxdWVzdBooLmZhaXJsZWFkLnYxLlNlc3Npb25zRXhwbGFpblRvb2xSZXNwb25zZSIEyLsYAhJjCgpMaXN0U2tpbGxzEiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlIgTIuxgCEmIKCVJlYWRTa2lsbBIlLmZhaXJsZWFkLnYxLlNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBomLmZhaXJsZWFkLnYxLlNlc3Npb25zUmVhZFNraWxsUmVzcG9uc2UiBMi7GAIwARJvCg5MaXN0U2tpbGxGaWxlcxIqLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXF1ZXN0GisuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1Jlc3BvbnNlIgTIuxgCEoABChNJbnN0YWxsRGVwZW5kZW5jaWVzEi8uZmFpcmxlYWQudjEuU2Vzc2lvbnNJbnN0YWxsRGVwZW5kZW5jaWVzUmVxdWVzdBowLmZhaXJsZWFkLnYxLlNlc3Npb25zSW5zdGFsbERlcGVuZGVuY2llc1Jlc3BvbnNlIgTIuxgCMAESaQoMU2VhcmNoTWVtb3J5EiguZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXF1ZXN0GikuZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZSIEyLsYAhJgCglHZXRNZW1vcnkSJS5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlc3BvbnNlIgTIuxgCEnIKD0dldE1lbW9yeVN0YXR1cxIrLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVxdWVzdBosLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2UiBMi7GAISVgoFV2F0Y2gSIS5mYWlybGVhZC52MS5TZXNzaW9uc1dhdGNoUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zV2F0Y2hSZXNwb25zZSIEyLsYAjABYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_installs, file_fairlead_v1_options, file_fairlead_v1_tools, file_google_protobuf_struct]);
 
 /**
  * A session.
@@ -946,6 +948,101 @@ export const SessionsListSkillsResponseSchema: GenMessage<SessionsListSkillsResp
   messageDesc(file_fairlead_v1_sessions, 22);
 
 /**
+ * What is to be made present.
+ *
+ * @generated from message fairlead.v1.SessionsInstallDependenciesRequest
+ */
+export type SessionsInstallDependenciesRequest = Message<"fairlead.v1.SessionsInstallDependenciesRequest"> & {
+  /**
+   * The session; empty: as the operator.
+   *
+   * @generated from field: string session = 1;
+   */
+  session: string;
+
+  /**
+   * The skill's name in the session's list.
+   *
+   * @generated from field: string skill = 2;
+   */
+  skill: string;
+
+  /**
+   * Fail with `APPROVAL_REQUIRED` instead of waiting for a person.
+   *
+   * @generated from field: bool no_wait = 3;
+   */
+  noWait: boolean;
+
+  /**
+   * Milliseconds that the install may take; 0: the node's default.
+   *
+   * @generated from field: uint32 deadline_ms = 4;
+   */
+  deadlineMs: number;
+};
+
+/**
+ * Describes the message fairlead.v1.SessionsInstallDependenciesRequest.
+ * Use `create(SessionsInstallDependenciesRequestSchema)` to create a new message.
+ */
+export const SessionsInstallDependenciesRequestSchema: GenMessage<SessionsInstallDependenciesRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 23);
+
+/**
+ * One thing that an install says; the last has `done`.
+ *
+ * @generated from message fairlead.v1.SessionsInstallDependenciesResponse
+ */
+export type SessionsInstallDependenciesResponse = Message<"fairlead.v1.SessionsInstallDependenciesResponse"> & {
+  /**
+   * What.
+   *
+   * @generated from oneof fairlead.v1.SessionsInstallDependenciesResponse.part
+   */
+  part: {
+    /**
+     * What would be done; not sent when nothing is missing.
+     *
+     * @generated from field: fairlead.v1.InstallsPlanResponse plan = 1;
+     */
+    value: InstallsPlanResponse;
+    case: "plan";
+  } | {
+    /**
+     * Somebody is asked: the approval's id.
+     *
+     * @generated from field: string approval_id = 2;
+     */
+    value: string;
+    case: "approvalId";
+  } | {
+    /**
+     * Progress, and the receipt with the stage `done`.
+     *
+     * @generated from field: fairlead.v1.InstallsApplyResponse progress = 3;
+     */
+    value: InstallsApplyResponse;
+    case: "progress";
+  } | {
+    /**
+     * Nothing is missing, and nothing was done.
+     *
+     * @generated from field: bool nothing_missing = 4;
+     */
+    value: boolean;
+    case: "nothingMissing";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message fairlead.v1.SessionsInstallDependenciesResponse.
+ * Use `create(SessionsInstallDependenciesResponseSchema)` to create a new message.
+ */
+export const SessionsInstallDependenciesResponseSchema: GenMessage<SessionsInstallDependenciesResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 24);
+
+/**
  * Which file of a skill.
  *
  * @generated from message fairlead.v1.SessionsReadSkillRequest
@@ -978,7 +1075,7 @@ export type SessionsReadSkillRequest = Message<"fairlead.v1.SessionsReadSkillReq
  * Use `create(SessionsReadSkillRequestSchema)` to create a new message.
  */
 export const SessionsReadSkillRequestSchema: GenMessage<SessionsReadSkillRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 23);
+  messageDesc(file_fairlead_v1_sessions, 25);
 
 /**
  * A part of a skill's file.
@@ -1013,7 +1110,7 @@ export type SessionsReadSkillResponse = Message<"fairlead.v1.SessionsReadSkillRe
  * Use `create(SessionsReadSkillResponseSchema)` to create a new message.
  */
 export const SessionsReadSkillResponseSchema: GenMessage<SessionsReadSkillResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 24);
+  messageDesc(file_fairlead_v1_sessions, 26);
 
 /**
  * Which skill's files.
@@ -1041,7 +1138,7 @@ export type SessionsListSkillFilesRequest = Message<"fairlead.v1.SessionsListSki
  * Use `create(SessionsListSkillFilesRequestSchema)` to create a new message.
  */
 export const SessionsListSkillFilesRequestSchema: GenMessage<SessionsListSkillFilesRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 25);
+  messageDesc(file_fairlead_v1_sessions, 27);
 
 /**
  * The files.
@@ -1062,7 +1159,7 @@ export type SessionsListSkillFilesResponse = Message<"fairlead.v1.SessionsListSk
  * Use `create(SessionsListSkillFilesResponseSchema)` to create a new message.
  */
 export const SessionsListSkillFilesResponseSchema: GenMessage<SessionsListSkillFilesResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 26);
+  messageDesc(file_fairlead_v1_sessions, 28);
 
 /**
  * A file of a skill.
@@ -1097,7 +1194,7 @@ export type SkillFile = Message<"fairlead.v1.SkillFile"> & {
  * Use `create(SkillFileSchema)` to create a new message.
  */
 export const SkillFileSchema: GenMessage<SkillFile> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 27);
+  messageDesc(file_fairlead_v1_sessions, 29);
 
 /**
  * What to search.
@@ -1154,7 +1251,7 @@ export type SessionsSearchMemoryRequest = Message<"fairlead.v1.SessionsSearchMem
  * Use `create(SessionsSearchMemoryRequestSchema)` to create a new message.
  */
 export const SessionsSearchMemoryRequestSchema: GenMessage<SessionsSearchMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 28);
+  messageDesc(file_fairlead_v1_sessions, 30);
 
 /**
  * What was found.
@@ -1182,7 +1279,7 @@ export type SessionsSearchMemoryResponse = Message<"fairlead.v1.SessionsSearchMe
  * Use `create(SessionsSearchMemoryResponseSchema)` to create a new message.
  */
 export const SessionsSearchMemoryResponseSchema: GenMessage<SessionsSearchMemoryResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 29);
+  messageDesc(file_fairlead_v1_sessions, 31);
 
 /**
  * A passage.
@@ -1252,7 +1349,7 @@ export type MemoryHit = Message<"fairlead.v1.MemoryHit"> & {
  * Use `create(MemoryHitSchema)` to create a new message.
  */
 export const MemoryHitSchema: GenMessage<MemoryHit> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 30);
+  messageDesc(file_fairlead_v1_sessions, 32);
 
 /**
  * The state of one index.
@@ -1322,7 +1419,7 @@ export type MemoryIndexState = Message<"fairlead.v1.MemoryIndexState"> & {
  * Use `create(MemoryIndexStateSchema)` to create a new message.
  */
 export const MemoryIndexStateSchema: GenMessage<MemoryIndexState> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 31);
+  messageDesc(file_fairlead_v1_sessions, 33);
 
 /**
  * A memory file that could not be indexed.
@@ -1350,7 +1447,7 @@ export type MemoryProblem = Message<"fairlead.v1.MemoryProblem"> & {
  * Use `create(MemoryProblemSchema)` to create a new message.
  */
 export const MemoryProblemSchema: GenMessage<MemoryProblem> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 32);
+  messageDesc(file_fairlead_v1_sessions, 34);
 
 /**
  * Which lines.
@@ -1406,7 +1503,7 @@ export type SessionsGetMemoryRequest = Message<"fairlead.v1.SessionsGetMemoryReq
  * Use `create(SessionsGetMemoryRequestSchema)` to create a new message.
  */
 export const SessionsGetMemoryRequestSchema: GenMessage<SessionsGetMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 33);
+  messageDesc(file_fairlead_v1_sessions, 35);
 
 /**
  * The lines.
@@ -1483,7 +1580,7 @@ export type SessionsGetMemoryResponse = Message<"fairlead.v1.SessionsGetMemoryRe
  * Use `create(SessionsGetMemoryResponseSchema)` to create a new message.
  */
 export const SessionsGetMemoryResponseSchema: GenMessage<SessionsGetMemoryResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 34);
+  messageDesc(file_fairlead_v1_sessions, 36);
 
 /**
  * Asks for the state of the indexes.
@@ -1504,7 +1601,7 @@ export type SessionsGetMemoryStatusRequest = Message<"fairlead.v1.SessionsGetMem
  * Use `create(SessionsGetMemoryStatusRequestSchema)` to create a new message.
  */
 export const SessionsGetMemoryStatusRequestSchema: GenMessage<SessionsGetMemoryStatusRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 35);
+  messageDesc(file_fairlead_v1_sessions, 37);
 
 /**
  * The state of the indexes.
@@ -1525,7 +1622,7 @@ export type SessionsGetMemoryStatusResponse = Message<"fairlead.v1.SessionsGetMe
  * Use `create(SessionsGetMemoryStatusResponseSchema)` to create a new message.
  */
 export const SessionsGetMemoryStatusResponseSchema: GenMessage<SessionsGetMemoryStatusResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 36);
+  messageDesc(file_fairlead_v1_sessions, 38);
 
 /**
  * Which session to watch.
@@ -1546,7 +1643,7 @@ export type SessionsWatchRequest = Message<"fairlead.v1.SessionsWatchRequest"> &
  * Use `create(SessionsWatchRequestSchema)` to create a new message.
  */
 export const SessionsWatchRequestSchema: GenMessage<SessionsWatchRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 37);
+  messageDesc(file_fairlead_v1_sessions, 39);
 
 /**
  * Something changed.
@@ -1602,7 +1699,7 @@ export type SessionsWatchResponse = Message<"fairlead.v1.SessionsWatchResponse">
  * Use `create(SessionsWatchResponseSchema)` to create a new message.
  */
 export const SessionsWatchResponseSchema: GenMessage<SessionsWatchResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 38);
+  messageDesc(file_fairlead_v1_sessions, 40);
 
 /**
  * Sessions and what is in them. `session` is a session's id; empty where a method also works without one.
@@ -1720,6 +1817,16 @@ export const Sessions: GenService<{
     methodKind: "unary";
     input: typeof SessionsListSkillFilesRequestSchema;
     output: typeof SessionsListSkillFilesResponseSchema;
+  },
+  /**
+   * Makes present what a skill needs, on the skill's node: plans it, asks a person for exactly that plan, does it.
+   *
+   * @generated from rpc fairlead.v1.Sessions.InstallDependencies
+   */
+  installDependencies: {
+    methodKind: "server_streaming";
+    input: typeof SessionsInstallDependenciesRequestSchema;
+    output: typeof SessionsInstallDependenciesResponseSchema;
   },
   /**
    * Searches memory files in the gateway's index.
