@@ -69,6 +69,9 @@ const refusedMs = 500;
 /** How long a drain waits for what has ended to be answered, in milliseconds. */
 const lastAnswersMs = 250;
 
+/** Turns of the event loop in which streams hand on what they hold. */
+const flushTurns = 5;
+
 type Said = MessageInitShape<typeof NodeLinkControlRequestSchema>["kind"];
 
 /**
@@ -292,6 +295,8 @@ export class Connection {
     if (this.callCount > 0) await this.#options.clock.sleep(deadlineMs, { signal }).catch(() => undefined);
     this.cancelAll(drained);
     await idle;
+    // A call is over before the last of its answer has left this process; the goodbye must not overtake it.
+    for (let turn = 0; turn < flushTurns; turn += 1) await setImmediate();
   }
 
   /** Resolves when no call runs. */
