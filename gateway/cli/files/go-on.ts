@@ -1,4 +1,4 @@
-import { type Fault, isFault } from "../../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../../shared/fault/fault.ts";
 import { Files } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import type { Clock } from "../../../shared/lifetime/clock.ts";
 import type { CallOptions, Client } from "../../../shared/rpc/service.ts";
@@ -59,11 +59,19 @@ export async function goOn<T>(attempt: () => Promise<T>, options: GoOnOptions): 
       if (!isUnknown && !isLost(error)) throw error;
       options.onLost(error);
       await untilBack(options).catch((end: unknown) => {
-        // Whoever waited in vain learns what is away, and not only that time has passed.
-        throw isFault(end, "DEADLINE_EXCEEDED") ? error : end;
+        throw isFault(end, "DEADLINE_EXCEEDED") ? waitedInVain(end, error) : end;
       });
     }
   }
+}
+
+/** Whoever waited in vain learns what is away, and not only that time has passed. */
+function waitedInVain(end: Fault, lost: Fault): Fault {
+  return new Fault("DEADLINE_EXCEEDED", `${end.message}; ${lost.message}`, {
+    details: { ...lost.details, lost: lost.code, ...end.details },
+    ...(lost.hint === undefined ? {} : { hint: lost.hint }),
+    cause: lost,
+  });
 }
 
 /** Whether node or gateway was lost; what is refused, and what may have taken effect, is no loss. */

@@ -48,7 +48,12 @@ proves(
     pair.proxy.stall();
     const { exitCode } = await program.ended;
     expect(exitCode).toBe(1);
-    expect(errorOf({ json: JSON.parse(program.stdout()) as unknown }).code).toBe("DEADLINE_EXCEEDED");
+    // It also says what is away: a line on which nothing moves is one on which no sign of life comes.
+    expect(errorOf({ json: JSON.parse(program.stdout()) as unknown })).toMatchObject({
+      code: "DEADLINE_EXCEEDED",
+      message: expect.stringMatching(/^no byte moved for 60 s; .*devbox:\/app/) as unknown,
+      details: { lost: "WORKSPACE_ACCESS_UNAVAILABLE", reason: "node_offline" },
+    });
     pair.proxy.mend();
     pair.proxy.resume();
   },
