@@ -28,6 +28,7 @@ export function startAgentInstalls(parts: AgentInstallsParts): Promise<MachineIn
     nodeId,
     settings: () => settings().installs,
     path: () => commandPathOf(settings()),
+    machinePath: () => settings().path,
     environment,
     findSkill: (workspace, folder, signal) => skills.find(workspace, folder, signal),
     onInstalled: () => skills.judge(),

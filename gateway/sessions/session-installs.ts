@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { digestOf } from "../../shared/content/digest.ts";
 import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import {
@@ -201,7 +202,8 @@ async function* askForPlan(
       sessionId: caller.session?.id,
       nodeId: skill.nodeId,
       rule: "installs.ask",
-      digest,
+      // One's answer is no answer to another who asks for the same.
+      digest: digestOf(JSON.stringify([digest, caller.agent, caller.session?.id ?? ""])),
     },
     { signal: request.signal, noWait: request.noWait, onWaiting: waiting.resolve },
   );

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
+import { createQueue } from "../../shared/flow/queue.ts";
 import {
   Installs,
   type InstallReceiptSchema,
@@ -18,7 +19,14 @@ import { digestOfPlan, type InstallPlan } from "../../shared/skill-file/install-
 import { readRecipes, type Recipe, recipeKinds } from "../../shared/skill-file/recipes.ts";
 import { OneAtATime } from "../workers/one-at-a-time.ts";
 import { chooseRecipe, type PassedOver } from "./choose-recipe.ts";
-import { installLocked, lockPackage, npmInstallArguments, type NpmLock, npmVariables } from "./npm.ts";
+import {
+  installLocked,
+  lockPackage,
+  npmInstallArguments,
+  type NpmLock,
+  type NpmOptions,
+  npmVariables,
+} from "./npm.ts";
 import { createPrefixes, type Prefixes, verifyBinaries, writeReceipt } from "./prefixes.ts";
 
 /** What a machine lets be installed on it. */
@@ -37,6 +45,8 @@ export interface InstallsOptions {
   readonly settings: () => InstallSettings;
   /** `PATH` of commands, the prefixes included. */
   readonly path: () => string;
+  /** The machine's own `PATH`: installers come from there, never from what was installed for a skill. */
+  readonly machinePath: () => string;
   readonly environment: Environment;
   /** A skill that this machine publishes, as it is now. */
   readonly findSkill: (
@@ -64,6 +74,9 @@ export const installLimits: {
   maxRunMs: 86_400_000,
   planLifeMs: 3_600_000,
 };
+
+/** Stages of one install that are not read yet; there are fewer. */
+const maxStages = 16;
 
 /** Plans that are kept until somebody allows them; the oldest goes first. */
 const maxPlans = 32;
@@ -120,18 +133,16 @@ class Machine {
     const choice = await chooseRecipe(recipes, missing, {
       facts: {
         platform: process.platform,
-        hasBinary: async (name) => (await findBinary(name, this.#options.path())) !== undefined,
+        hasBinary: async (name) => (await findBinary(name, this.#options.machinePath())) !== undefined,
       },
       order: recipeKinds,
     });
     const passedOver = [...flawed, ...choice.passedOver];
     if (!choice.recipe) throw unsupported(skill.name, missing, passedOver);
     const deadlineMs = toDeadline(request.deadlineMs);
-    const lock = await lockPackage(choice.recipe.value, {
-      ...(await this.#npm(signal)),
-      timeoutMs: deadlineMs,
-    });
-    const plan = this.#toPlan({ skill, recipe: choice.recipe, lock, deadlineMs });
+    const npm = await this.#npm(signal);
+    const lock = await lockPackage(choice.recipe.value, { ...npm, timeoutMs: deadlineMs });
+    const plan = this.#toPlan({ skill, recipe: choice.recipe, lock, deadlineMs, npm });
     const digest = digestOfPlan(plan);
     this.#keep(digest, { plan, lock, madeMs: this.#options.clock.now() });
     return { plan: toWirePlan(plan), digest, passedOver: [...passedOver] };
@@ -142,26 +153,20 @@ class Machine {
     { approvalId, signal }: { readonly approvalId: string; readonly signal: AbortSignal },
   ): AsyncGenerator<ApplyPart> {
     yield { stage: "queued" };
-    const stages: ApplyPart[] = [];
-    let wake = Promise.withResolvers<void>();
-    const say = (part: ApplyPart): void => {
-      stages.push(part);
-      wake.resolve();
-    };
+    using stages = createQueue<ApplyPart>(maxStages);
+    const say = (part: ApplyPart): void => void stages.push(part);
     const done = this.#turns.run(signal, () => this.#install(digest, { approvalId, signal, say }));
-    const ended = done.then(
-      () => wake.resolve(),
-      () => wake.resolve(),
+    done.then(
+      () => stages.close(),
+      () => stages.close(),
     );
-    let isOver = false;
-    void ended.then(() => (isOver = true));
-    while (!isOver) {
-      await wake.promise;
-      wake = Promise.withResolvers<void>();
-      yield* stages.splice(0);
+    try {
+      yield* stages;
+      yield { stage: "done", receipt: await done };
+    } finally {
+      // Whoever leaves has ended it by its signal; what it has staged is gone before this is over.
+      await done.catch(() => undefined);
     }
-    yield* stages.splice(0);
-    yield { stage: "done", receipt: await done };
   }
 
   async #install(
@@ -176,10 +181,12 @@ class Machine {
     this.#requireAllowed();
     const { plan, lock } = this.#requirePlan(digest);
     await this.#requireSkill({ ...plan }, signal);
+    const npm = await this.#npm(signal);
+    requireSameCommand(plan, commandOf(npm));
     const startedMs = this.#options.clock.now();
     await using staging = await this.#prefixes.stage();
     say({ stage: "installing" });
-    await installLocked(lock, staging.dir, { ...(await this.#npm(signal)), timeoutMs: plan.deadlineMs });
+    await installLocked(lock, staging.dir, { ...npm, timeoutMs: plan.deadlineMs });
     say({ stage: "verifying" });
     const binaries = await verifyBinaries(staging.dir, plan.bins);
     say({ stage: "publishing" });
@@ -251,7 +258,7 @@ class Machine {
 
   async #npm(signal: AbortSignal) {
     const { environment, settings } = this.#options;
-    const searched = this.#options.path();
+    const searched = this.#options.machinePath();
     const npm = await findBinary("npm", searched);
     if (npm === undefined)
       throw new Fault("INSTALL_UNSUPPORTED", "npm is not on the PATH of this machine's commands");
@@ -259,7 +266,7 @@ class Machine {
   }
 
   #toPlan(from: PlanParts): InstallPlan {
-    const { skill, recipe, lock, deadlineMs } = from;
+    const { skill, recipe, lock, deadlineMs, npm } = from;
     const { workspace, folder, name, digest } = skill;
     return {
       nodeId: this.#options.nodeId,
@@ -272,7 +279,7 @@ class Machine {
       value: recipe.value,
       version: lock.version,
       packages: lock.packages,
-      argv: ["npm", ...npmInstallArguments(this.#options.settings().registry)],
+      argv: commandOf(npm),
       environment: npmVariables,
       target: this.#prefixes.folderOf(keyOf({ workspace, skill: name })),
       bins: recipe.bins,
@@ -295,6 +302,23 @@ interface PlanParts {
   readonly recipe: Recipe;
   readonly lock: NpmLock;
   readonly deadlineMs: number;
+  readonly npm: InstallerPlace;
+}
+
+/** Which npm is run, and which registry it asks. */
+type InstallerPlace = Pick<NpmOptions, "npm" | "registry">;
+
+function commandOf({ npm, registry }: InstallerPlace): readonly string[] {
+  return [npm, ...npmInstallArguments(registry)];
+}
+
+/** The machine's configuration or its npm may be another one than when it was planned. */
+function requireSameCommand({ argv }: InstallPlan, now: readonly string[]): void {
+  if (argv.join("\0") === now.join("\0")) return;
+  throw new Fault("CONFLICT", "the machine would install with another command than was planned", {
+    details: { expected: argv.join(" "), actual: now.join(" ") },
+    hint: "repeat the command: it is planned anew",
+  });
 }
 
 /** Names of workspaces and skills are names of files too. */

@@ -26,7 +26,7 @@ export interface Prefixes {
   /** Folders with the binaries of every skill, in order; what was published last is what they hold. */
   readonly binFolders: () => readonly string[];
   readonly stage: () => Promise<Staging>;
-  /** Puts a staging in the place of a skill's present version, in one step; at most two versions stay. */
+  /** Puts a staging in the place of a skill's present version, in one step, and gives its place; at most two stay. */
   readonly publish: (staging: Staging, key: string, version: string) => Promise<string>;
   /** Removes stagings that nobody fills any more. */
   readonly sweep: () => Promise<void>;
@@ -56,17 +56,15 @@ export function createPrefixes(dir: string): Prefixes {
       const folder = folderOf(key);
       await mkdir(folder, { recursive: true, mode: 0o700 });
       const before = await tryReadLink(path.join(folder, currentName));
-      const target = path.join(folder, version);
-      // What an earlier attempt has left is of no version that anybody uses, or equal to this one.
-      if (before !== version) await rm(target, { recursive: true, force: true });
-      else return path.join(folder, currentName);
-      await rename(staging.dir, target);
+      // A name of its own also for what is installed again: what stands there may have been damaged since.
+      const name = `${version}-${randomBytes(4).toString("hex")}`;
+      await rename(staging.dir, path.join(folder, name));
       await syncFolder(folder);
       const link = path.join(folder, `.${currentName}-${randomBytes(4).toString("hex")}`);
-      await symlink(version, link);
+      await symlink(name, link);
       await rename(link, path.join(folder, currentName));
       await syncFolder(folder);
-      await removeOthers(folder, new Set([version, before ?? version, currentName]));
+      await removeOthers(folder, new Set([name, before ?? name, currentName]));
       return path.join(folder, currentName);
     },
     sweep: () => rm(path.join(dir, stagingName), { recursive: true, force: true }),

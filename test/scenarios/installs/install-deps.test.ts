@@ -1,4 +1,4 @@
-import { readdir } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import { memberOf } from "../../support/cli-fault.ts";
@@ -150,6 +150,15 @@ proves(
     expect(told).toEqual(
       expect.arrayContaining(["installs.plan ok", "installs.start ok", "installs.end ok"]),
     );
+    // What was damaged since is installed again, and asked for again.
+    await rm(join(node.home, "node/installs/app--fmt/current/node_modules/.bin", bin));
+    const askedAgain = errorOf(await installIn(session));
+    expect(askedAgain).toMatchObject({ code: "APPROVAL_REQUIRED" });
+    await gateway.json(["approvals", "allow", askedAgain.details["approvalId"] as string]);
+    expect(await installIn(session)).toMatchObject({ exitCode: 0, json: { version: "1.2.3" } });
+    expect(await callIn(session, "exec", { command: bin })).toMatchObject({ exitCode: 0 });
+    expect(await readdir(join(node.home, "node/installs/app--fmt"))).toHaveLength(3);
+
     const files = await readdir(join(node.home, "node/installs"), { recursive: true });
     expect(files.filter((file) => file.includes("script-ran") || file.includes(".npm"))).toEqual([]);
   },
