@@ -84,4 +84,8 @@ export const skills = [
     id: "skills.folder-name-is-fallback",
     says: "A skill without `name` takes its folder's name under the same rule; a `name` that differs from the folder wins and loads, and `fairlead skills check` warns with file and line.",
   },
+  {
+    id: "skills.hostile-text-is-only-text",
+    says: "Markup, terminal escapes, bidirectional marks and newlines in a remote name, description or error add no element to the prompt catalogue, move no cursor in the CLI and forge no log line.",
+  },
 ] as const;

@@ -7,18 +7,21 @@ export interface Typed {
   readonly answer?: string;
   /** Put behind the command, for the shell. */
   readonly redirect?: string;
+  /** The first word of the command; `files` by default. */
+  readonly command?: string;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Runs a `files` command on a terminal of its own. */
+/** Runs a command on a terminal of its own. */
 export function onTerminal(
   home: string,
   args: readonly string[],
-  { answer = "", redirect = "" }: Typed,
+  { answer = "", redirect = "", command = "files", env = {} }: Typed,
 ): Promise<{ readonly code: number | null; readonly shown: string }> {
-  const words = [process.execPath, programFile, "files", ...args];
+  const words = [process.execPath, programFile, command, ...args];
   const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ") + redirect;
   const child = spawn("/usr/bin/script", ["--quiet", "--return", "--command", line, "/dev/null"], {
-    env: { PATH: process.env["PATH"], HOME: home, FAIRLEAD_HOME: home },
+    env: { PATH: process.env["PATH"], HOME: home, FAIRLEAD_HOME: home, ...env },
     stdio: ["pipe", "pipe", "inherit"],
   });
   const seen = { shown: "", isAnswered: false };

@@ -151,7 +151,14 @@ proves(
     writeFileSync(at("file"), "file");
     expect(await faultOf(move("file", "disk/link"))).toMatchObject({ code: "ALREADY_EXISTS" });
     mkdirSync(at("folder"));
-    expect(await faultOf(move("folder", "disk/folder"))).toMatchObject({ details: { errno: "EXDEV" } });
+    writeFileSync(at("folder/inside"), "inside");
+    expect(await faultOf(move("folder", "disk/folder"))).toMatchObject({
+      code: "IO_ERROR",
+      details: { errno: "EXDEV" },
+      hint: expect.stringMatching(/\S/) as unknown,
+    });
+    expect(readFileSync(at("folder/inside"), "utf8")).toBe("inside");
+    expect(readdirSync(at("disk"))).toEqual(["link"]);
 
     const beside = at("beside");
     const others: Readonly<Record<string, () => void>> = {

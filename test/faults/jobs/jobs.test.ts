@@ -67,6 +67,8 @@ test("a job whose supervisor was killed is ended with all it started, and its en
   const mark = `sleep 6${Date.now() % 100_000}`;
   const job = await jobs.start(line(`echo begun; setsid ${mark} & ${mark}`));
   await expect.poll(() => findProcesses(mark.replace(" ", "\0")).length, soon).toBe(2);
+  // What the supervisor has not taken yet dies with it.
+  for await (const _ of job.follow({ stdout: 0, stderr: 0 }, forever)) break;
   const [supervisor = 0] = supervisors(dir);
   process.kill(supervisor, "SIGKILL");
   expect(await job.ended).toMatchObject({
