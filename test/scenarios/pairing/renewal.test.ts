@@ -36,7 +36,8 @@ async function ageAtRenewal(identity: NodeIdentity, draw: number): Promise<numbe
   await clock.advance(renewalTime(identity, draw) - clock.now() - 1);
   expect(askedAt).toEqual([]);
   await clock.advance(1);
-  await expect.poll(() => askedAt.length).toBe(1);
+  // It asks again after each failure, at once where the draw is 0: the first time is what counts.
+  await expect.poll(() => askedAt.length).toBeGreaterThan(0);
   return (askedAt[0] ?? 0) - identity.certificateBeganAt;
 }
 
