@@ -375,6 +375,7 @@ function adminParts(
     invite: (request) => pairing.invite(request),
     enrolments: pairing.enrolments,
     trustedPins: () => pairing.authority.authorities.trusted.map(({ pin }) => pin),
+    profileOf: (node) => base.policy.profileOf(node),
     published: (nodeId) => publishedBy(nodeId, base),
     renamed: async (nodeId) => {
       const node = await pairing.nodes.find(nodeId);

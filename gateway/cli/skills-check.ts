@@ -71,26 +71,27 @@ async function checkFolder(folder: string, signal: AbortSignal): Promise<Checked
 
 function fromFolder({ skills, skipped }: CheckedFolder, dir: string): Checked {
   const placeOf = (file: string, line = 0): string => `${path.join(dir, file)}${line > 0 ? `:${line}` : ""}`;
-  const findings: Finding[] = [];
-  for (const { name, state, path: file, diagnostics } of skills) {
-    for (const { line, message, hint } of diagnostics)
-      findings.push({
+  const findings = [
+    ...skills.flatMap(({ name, state, path: file, diagnostics }) =>
+      toFindings({
         name,
-        state: state === "ok" ? "warning" : state,
-        place: placeOf(file, line),
-        message,
-        hint,
-      });
-    if (diagnostics.length === 0) findings.push({ name, state, place: placeOf(file), message: "", hint: "" });
-  }
-  for (const { path: file, fault } of skipped)
-    findings.push({
+        state,
+        place: placeOf(file),
+        remarks: diagnostics.map(({ line, message, hint }) => ({
+          place: placeOf(file, line),
+          message,
+          hint,
+        })),
+      }),
+    ),
+    ...skipped.map(({ path: file, fault: { message, hint = "" } }) => ({
       name: "",
       state: "skipped",
       place: placeOf(file),
-      message: fault.message,
-      hint: fault.hint ?? "",
-    });
+      message,
+      hint,
+    })),
+  ];
   const broken = skills.filter(({ state }) => state === "broken").length;
   return {
     findings,
@@ -121,19 +122,18 @@ function fromFolder({ skills, skipped }: CheckedFolder, dir: string): Checked {
 
 /** What machines said of theirs; what is offline or lacks something is not broken for that. */
 function fromPublished(skills: readonly Skill[]): Checked {
-  const findings: Finding[] = [];
-  for (const skill of skills) {
-    const { name, state, reasons } = skill;
-    for (const { message, hint, path: file, line } of reasons)
-      findings.push({
-        name,
-        state: state === "eligible" ? "warning" : state,
+  const findings = skills.flatMap((skill) =>
+    toFindings({
+      name: skill.name,
+      state: skill.state,
+      place: placeOf(skill),
+      remarks: skill.reasons.map(({ message, hint, path: file, line }) => ({
         place: placeOf(skill, file, line),
         message,
         hint,
-      });
-    if (reasons.length === 0) findings.push({ name, state, place: placeOf(skill), message: "", hint: "" });
-  }
+      })),
+    }),
+  );
   const broken = skills.filter(({ state }) => state === "broken").length;
   return {
     findings,
@@ -157,6 +157,21 @@ function fromPublished(skills: readonly Skill[]): Checked {
       skipped: [],
     },
   };
+}
+
+/** A skill with what is said of it. */
+interface Judged {
+  readonly name: string;
+  readonly state: string;
+  readonly place: string;
+  readonly remarks: readonly Pick<Finding, "place" | "message" | "hint">[];
+}
+
+/** A finding for each remark; a skill of which nothing is said is one too. */
+function toFindings({ name, state, place, remarks }: Judged): readonly Finding[] {
+  if (remarks.length === 0) return [{ name, state, place, message: "", hint: "" }];
+  const isUsed = state === "ok" || state === "eligible";
+  return remarks.map((remark) => ({ name, state: isUsed ? "warning" : state, ...remark }));
 }
 
 function placeOf({ owner, workspace, folder }: Skill, file = "", line = 0): string {

@@ -79,6 +79,7 @@ export async function openPolicy(options: LivePolicyOptions): Promise<LivePolicy
     decideTool: (question) => policy.decideTool(question),
     decideFile: (question) => policy.decideFile(question),
     explainFile: (question) => policy.explainFile(question),
+    profileOf: (node) => policy.profileOf(node),
     text: () => text,
     check: (file) => {
       compile(file);

@@ -19,13 +19,20 @@ export interface PolicyRules {
   readonly agents?: Readonly<Record<string, ToolLists>> | undefined;
   /** By the node's alias. */
   readonly nodes?: Readonly<Record<string, ToolLists>> | undefined;
+  /**
+   * By the node's id: its profile, in place of the one that it was let in with. By the id, so that a node that gets the
+   * alias of an earlier one gets nothing with it.
+   */
+  readonly nodeProfiles?: Readonly<Record<string, NodeProfile>> | undefined;
   /** Layers of rules for files, by a name of their own; all that fit hold together. */
   readonly files?: Readonly<Record<string, FileRules>> | undefined;
 }
 
 const entry = z.string().trim().min(1).max(200);
+const profile = z.enum(["read", "work", "full"]);
+const nodeId = z.string().regex(/^\d[0-9a-f]{19}$/, "is no id of a node: see fairlead nodes show NODE");
 const lists = z.strictObject({
-  profile: z.enum(["read", "work", "full"]).optional(),
+  profile: profile.optional(),
   allow: z.array(entry).max(10_000).optional(),
   deny: z.array(entry).max(10_000).optional(),
 });
@@ -34,10 +41,7 @@ const globs = z.array(z.string().min(1).max(1_024)).max(10_000).optional();
 const names = z.array(z.string().min(1).max(64)).max(10_000).optional();
 const flag = z.boolean().optional();
 const fileRules = z.strictObject({
-  nodes: z
-    .array(z.string().regex(/^\d[0-9a-f]{19}$/, "is no id of a node: see fairlead nodes show NODE"))
-    .max(10_000)
-    .optional(),
+  nodes: z.array(nodeId).max(10_000).optional(),
   agents: names,
   workspaces: names,
   read: globs,
@@ -55,6 +59,7 @@ const shape = z.strictObject({
   tools: lists.omit({ profile: true }).strict().optional(),
   agents: named.optional(),
   nodes: named.optional(),
+  nodeProfiles: z.record(nodeId, profile).optional(),
   files: z.record(layerName, fileRules).optional(),
 });
 

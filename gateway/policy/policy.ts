@@ -8,6 +8,8 @@ import { findAllowing, findDenying, toCanonicalName, type NamedTool } from "./to
 
 /** What is asked about a node, as far as policy goes by it. */
 export interface PolicyNode {
+  /** Absent: policy says nothing of this very node. */
+  readonly id?: string | undefined;
   readonly alias: string;
   readonly profile: NodeProfile;
 }
@@ -77,6 +79,8 @@ export interface PolicyDecision {
 export interface Policy {
   decideTool(question: ToolQuestion): PolicyDecision;
   decideFile(question: FileQuestion): FileDecision;
+  /** The node's profile: what policy says of it, else the one that it was let in with. */
+  profileOf(node: PolicyNode): NodeProfile;
   /** As `decideFile`, with every layer's own word. */
   explainFile(question: FileQuestion): FileExplanation;
 }
@@ -95,8 +99,12 @@ const allowed: PolicyDecision = { decision: "allow", rule: "default", side: "gat
 export function createPolicy(options: PolicyOptions = {}): Policy {
   const rules: PolicyRules = options.file ? parsePolicy(options.file) : {};
   const layers = compileFileRules(rules.files);
+  const profileOf = ({ id = "", profile }: PolicyNode): NodeProfile =>
+    rules.nodeProfiles && Object.hasOwn(rules.nodeProfiles, id)
+      ? (rules.nodeProfiles[id] ?? profile)
+      : profile;
   const scopesOf = (agent: string, node: PolicyNode | undefined): readonly Scope[] => [
-    ...(node ? [{ name: "", lists: { profile: node.profile } }] : []),
+    ...(node ? [{ name: "", lists: { profile: profileOf(node) } }] : []),
     { name: "tools", lists: rules.tools ?? {} },
     ...(node ? [{ name: `nodes.${node.alias}`, lists: own(rules.nodes, node.alias) }] : []),
     { name: `agents.${agent}`, lists: own(options.agents, agent) },
@@ -124,6 +132,7 @@ export function createPolicy(options: PolicyOptions = {}): Policy {
   return {
     decideTool: decide,
     decideFile,
+    profileOf,
     explainFile: (question) => {
       const { agent, node, verb, place } = question;
       return {
@@ -208,14 +217,17 @@ function judgeProfile(
   if (profile === "read" && question.effect !== "read") {
     const acts = question.ownName === "install" ? "installs nothing" : "runs no commands";
     const what = question.effect === "write" ? "writes nothing" : acts;
-    const hint =
-      scope === ""
-        ? `pair it anew: fairlead nodes revoke ${alias}, then fairlead invite --name ${alias} --profile work`
-        : `change ${scope}.profile in the gateway's policy`;
+    const hint = scope === "" ? widening(question.node) : `change ${scope}.profile in the gateway's policy`;
     return { ...refuse(rule, `${where} ${what}`), hint };
   }
   if (profile !== "work" || question.effect !== "execute") return undefined;
   return { decision: "ask", rule, side: "gateway", reason: `${where} asks a person for each command` };
+}
+
+/** How an administrator gives a node more. */
+function widening({ id, alias }: PolicyNode = { alias: "NODE", profile: "read" }): string {
+  const anew = `pair it anew with fairlead invite --name ${alias} --profile work`;
+  return id === undefined ? anew : `put nodeProfiles: {${id}: work} into the gateway's policy, or ${anew}`;
 }
 
 function refuse(rule: string, reason: string): PolicyDecision {

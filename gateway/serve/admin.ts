@@ -52,6 +52,8 @@ export interface AdminFaceOptions {
   readonly enrolments: Enrolments;
   /** The pins of the authorities whose certificates count. */
   readonly trustedPins: () => readonly string[];
+  /** The profile by which policy goes now. */
+  readonly profileOf: (node: NodeRecord) => NodeProfile;
   /** What a node publishes now. */
   readonly published: (nodeId: string) => Published;
   /** Tells the catalogues that a node's names begin with another alias now. */
@@ -91,7 +93,7 @@ function summary(options: AdminFaceOptions, node: NodeRecord): MessageInitShape<
   const { links, published } = options;
   const isCutOff = node.issuerPin !== "" && !options.trustedPins().includes(node.issuerPin);
   const known = { presence: links.presence(node.id), facts: links.facts(node.id), isCutOff };
-  return toNodeSummary(node, known, published(node.id));
+  return toNodeSummary({ ...node, profile: options.profileOf(node) }, known, published(node.id));
 }
 
 function nodeMethods(options: AdminFaceOptions): ServiceImplementation<typeof Admin> {

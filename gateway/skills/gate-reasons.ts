@@ -20,8 +20,26 @@ export function checkFailedGates(wire: readonly SkillGate[]): readonly FailedGat
 }
 
 /** Why a skill is not offered, in words that name the gate, what is missing, and the machine that was asked. */
-export function toGateReasons(failed: readonly FailedGate[], alias: Alias): readonly SkillReason[] {
-  return failed.map((failure) => ({ ...wordsOf(failure, alias), path: "", line: 0 }));
+export function toGateReasons(
+  failed: readonly FailedGate[],
+  { alias, name, hasRecipe }: GatedSkill,
+): readonly SkillReason[] {
+  return failed.map((failure) => {
+    const words = wordsOf(failure, alias);
+    const isInstalled = hasRecipe && (failure.gate === "bins" || failure.gate === "anyBins");
+    const hint = isInstalled ? `fairlead skills install-deps ${name}` : words.hint;
+    return { ...words, hint, path: "", line: 0 };
+  });
+}
+
+/** A skill whose gates were judged. */
+export interface GatedSkill {
+  /** Of its machine. */
+  readonly alias: Alias;
+  /** The name that it is listed under. */
+  readonly name: string;
+  /** Whether its front matter says how what it needs is installed. */
+  readonly hasRecipe: boolean;
 }
 
 function wordsOf(
@@ -59,7 +77,7 @@ function wordsOf(
       return {
         code: "gate_config",
         message: `it needs ${names} to be true in the configuration of ${alias} (requires.config)`,
-        hint: `set ${first} to true in the node's configuration: fairlead node config show`,
+        hint: `set ${first} to true in the file that fairlead node config check names there`,
       };
   }
 }

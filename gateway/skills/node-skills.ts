@@ -1,6 +1,7 @@
 import type { Alias } from "../../shared/names/alias.ts";
+import { readRecipes } from "../../shared/skill-file/recipes.ts";
 import type { CatalogueSkill, SkillReason, SkillState } from "./catalogue-skill.ts";
-import { toGateReasons } from "./gate-reasons.ts";
+import { type GatedSkill, toGateReasons } from "./gate-reasons.ts";
 import type { PublishedSkill } from "./read-published.ts";
 
 /** A skill of a node with the name it was given. */
@@ -74,12 +75,18 @@ function toReasons(
     case "shadowed":
       return [shadowed(skill), ...published.reasons];
     case "ineligible":
-      return [...toGateReasons(published.failedGates, at.node.alias), ...published.reasons];
+      return [...toGateReasons(published.failedGates, toGated(skill, at.node)), ...published.reasons];
     case "eligible":
     case "broken":
     case "skipped":
       return published.reasons;
   }
+}
+
+/** Named as everybody sees it: an administrator installs without a session. */
+function toGated({ name, published }: NamedSkill, { alias }: NodeSkills): GatedSkill {
+  const frontMatter = JSON.parse(published.frontMatterJson || "{}") as Parameters<typeof readRecipes>[0];
+  return { alias, name: name ?? published.name, hasRecipe: readRecipes(frontMatter).recipes.length > 0 };
 }
 
 function offline(node: NodeSkills): SkillReason {

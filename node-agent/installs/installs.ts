@@ -215,7 +215,7 @@ class Machine {
     if (this.#options.settings().allow) return;
     throw new Fault("INSTALL_REFUSED", "this machine lets nothing be installed", {
       details: { side: "node", rule: "installs.allow" },
-      hint: "on the node, set installs: {allow: true} in the file that fairlead node config show names",
+      hint: "on the node, set installs: {allow: true} in the file that fairlead node config check names",
     });
   }
 

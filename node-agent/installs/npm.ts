@@ -40,6 +40,7 @@ export function npmInstallArguments(registry: string): readonly string[] {
 export const npmVariables: readonly string[] = [
   "CI",
   "HOME",
+  "NODE_EXTRA_CA_CERTS",
   "npm_config_cache",
   "npm_config_fetch_retries",
   "npm_config_fetch_retry_maxtimeout",
@@ -100,6 +101,8 @@ async function runNpm(args: readonly string[], cwd: string, options: NpmOptions)
     fixed: {
       CI: "1",
       HOME: own,
+      // Whom the machine trusts is the machine's own word: behind a proxy that looks into TLS nothing is reached without.
+      NODE_EXTRA_CA_CERTS: options.own["NODE_EXTRA_CA_CERTS"],
       npm_config_cache: path.join(own, "cache"),
       npm_config_userconfig: path.join(own, "user"),
       npm_config_globalconfig: path.join(own, "global"),
@@ -142,10 +145,22 @@ function toFailure(result: CommandResult): Fault {
       hint: "see whether the machine reaches the registry that installs.registries names, and repeat it",
     });
   }
-  return new Fault("INSTALL_FAILED", `npm ended with status ${result.exitCode}`, {
+  if (/\b(?:SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_\w+|CERT_\w+)\b/.test(said)) {
+    return new Fault("INSTALL_FAILED", "npm does not trust the registry's certificate", {
+      details: { ...details, reason: "untrusted" },
+      hint: "start the node's agent with NODE_EXTRA_CA_CERTS naming the certificates that this machine trusts",
+    });
+  }
+  return new Fault("INSTALL_FAILED", `npm ended with status ${result.exitCode}: ${lastWords(said)}`, {
     details,
     hint: "see its last lines in details.stderr (--json)",
   });
+}
+
+/** The line that says most: what npm says of its own log follows it. */
+function lastWords(said: string): string {
+  const lines = said.split("\n").map((line) => line.replace(/^npm (?:error|ERR!) ?/, "").trim());
+  return lines.findLast((line) => line !== "" && !line.startsWith("A complete log"))?.slice(0, 200) ?? "";
 }
 
 const shownLines = 20;

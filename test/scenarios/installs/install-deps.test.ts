@@ -1,4 +1,4 @@
-import { readdir, rm } from "node:fs/promises";
+import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import { memberOf } from "../../support/cli-fault.ts";
@@ -7,6 +7,7 @@ import { proves } from "../../support/proves.ts";
 import type { CliResult } from "../../support/run-cli.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
 import type { TestNode } from "../../support/start-node.ts";
+import { makeTempFolder } from "../../support/temp-folder.ts";
 import { makeTempWorkspace, type TempWorkspace } from "../../support/temp-workspace.ts";
 import { errorOf } from "../files/pair.ts";
 import { skillThatNeeds, startInstallNode } from "./install-kit.ts";
@@ -46,13 +47,13 @@ beforeAll(async () => {
 
 afterAll(() => stack.disposeAsync());
 
-const start = (profile?: "full"): Promise<TestNode> =>
-  startInstallNode({
-    gateway,
-    registry,
-    workspace: workspace.path,
-    ...(profile === undefined ? {} : { profile }),
-  });
+const start = (): Promise<TestNode> => startInstallNode({ gateway, registry, workspace: workspace.path });
+
+async function applyPolicy(text: string): Promise<void> {
+  await using folder = await makeTempFolder();
+  await writeFile(folder.join("policy.yaml"), text);
+  await gateway.json(["policy", "apply", folder.join("policy.yaml")]);
+}
 
 async function openSession(): Promise<string> {
   const opened = await gateway.json(["sessions", "open", "--agent", "coder", "--workspace", "devbox:/app"]);
@@ -77,40 +78,44 @@ const installIn = (session: string, ...more: readonly string[]): Promise<CliResu
 
 proves(
   "pairing.no-profile-grants-nothing",
-  "a node without a profile takes no write, command or install of a session, and with one it does",
+  "a node without a profile takes no write, command or install of a session until policy gives it one",
   patience,
   async () => {
     const before = registry.asked.length;
-    {
-      await using node = await start();
-      const session = await openSession();
-      for (const refused of [
-        await callIn(session, "write", { path: "b.txt", content: "b" }),
-        await callIn(session, "exec", { command: "touch c.txt" }),
-        await installIn(session),
-      ]) {
-        expect(refused.exitCode).toBe(3);
-        expect(errorOf(refused)).toMatchObject({
-          code: "POLICY_DENIED",
-          details: { side: "gateway", rule: "profile.read" },
-          hint: expect.stringContaining("--profile work"),
-        });
-      }
-      expect(await workspace.has("b.txt")).toBe(false);
-      expect(await workspace.has("c.txt")).toBe(false);
-      expect(await readdir(join(node.home, "node"))).not.toContain("installs");
-      expect(registry.asked.length).toBe(before);
-      // What may be done without a profile.
-      expect(await callIn(session, "read", { path: "a.txt" })).toMatchObject({ exitCode: 0 });
-      await gateway.json(["nodes", "revoke", "devbox"]);
-    }
-    await using node = await start("full");
+    await using node = await start();
     const session = await openSession();
-    expect(await callIn(session, "write", { path: "b.txt", content: "b" })).toMatchObject({ exitCode: 0 });
-    expect(await callIn(session, "exec", { command: "touch c.txt" })).toMatchObject({ exitCode: 0 });
+    const write = (): Promise<CliResult> => callIn(session, "write", { path: "b.txt", content: "b" });
+    const run = (): Promise<CliResult> => callIn(session, "exec", { command: "touch c.txt" });
+    const profile = async (): Promise<unknown> =>
+      memberOf(await gateway.json(["nodes", "show", "devbox"]), "profile");
+    for (const refused of [await write(), await run(), await installIn(session)]) {
+      expect(refused.exitCode).toBe(3);
+      expect(errorOf(refused)).toMatchObject({
+        code: "POLICY_DENIED",
+        details: { side: "gateway", rule: "profile.read" },
+        hint: expect.stringContaining(`nodeProfiles: {${node.nodeId}: work}`) as unknown,
+      });
+    }
+    expect(await workspace.has("b.txt")).toBe(false);
+    expect(await workspace.has("c.txt")).toBe(false);
+    expect(await readdir(join(node.home, "node"))).not.toContain("installs");
+    expect(registry.asked.length).toBe(before);
+    // What may be done without a profile.
+    expect(await callIn(session, "read", { path: "a.txt" })).toMatchObject({ exitCode: 0 });
+    expect(await profile()).toBe("read");
+
+    // Policy allows it, to this very node and in this very session; another node's id gives it nothing.
+    await applyPolicy(
+      `nodeProfiles: { "${node.nodeId.replace(/^./, (digit) => String((Number(digit) + 1) % 10))}": full }\n`,
+    );
+    expect(await write()).toMatchObject({ exitCode: 3 });
+    await applyPolicy(`nodeProfiles: { "${node.nodeId}": full }\n`);
+    expect(await profile()).toBe("full");
+    expect(await write()).toMatchObject({ exitCode: 0 });
+    expect(await run()).toMatchObject({ exitCode: 0 });
     expect(await workspace.has("b.txt")).toBe(true);
     expect(await workspace.has("c.txt")).toBe(true);
-    expect(await callIn(session, "exec", { command: "fairlead-test-fmt" })).toMatchObject({ exitCode: 1 });
+    expect(await callIn(session, "exec", { command: bin })).toMatchObject({ exitCode: 1 });
 
     // An install is asked for whatever the profile, and covers exactly the plan that was shown.
     await expect.poll(() => installIn(session), { timeout: 30_000 }).toMatchObject({ exitCode: 3 });
@@ -135,8 +140,8 @@ proves(
       }),
     ]);
     expect(done.stderr).toMatch(/queued\ninstalling\nverifying\npublishing\ndone\n/);
-    const run = await callIn(session, "exec", { command: "fairlead-test-fmt" });
-    expect([run.exitCode, run.stdout]).toEqual([0, expect.stringContaining("formatted by words")]);
+    const ran = await callIn(session, "exec", { command: bin });
+    expect([ran.exitCode, ran.stdout]).toEqual([0, expect.stringContaining("formatted by words")]);
     const { skills } = (await gateway.json(["skills", "ls", "--session", session])) as {
       readonly skills: readonly { readonly name: string; readonly state: string }[];
     };
