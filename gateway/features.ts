@@ -33,12 +33,12 @@ import { recordLate } from "./record-late.ts";
 import type { AdminFaceOptions } from "./serve/admin.ts";
 import type { Published } from "./serve/node-summary.ts";
 import type { PolicyFaceOptions } from "./serve/policy.ts";
+import type { SessionsServiceOptions } from "./serve/sessions.ts";
 import { createMemoryTools } from "./sessions/memory-tools.ts";
-import type { FaceParts } from "./sessions/session-face.ts";
-import { createSessionInstalls, type SessionInstalls } from "./sessions/session-installs.ts";
+import { createSessionInstalls } from "./sessions/session-installs.ts";
 import { createSessionMemory, type SessionMemory } from "./sessions/session-memory.ts";
 import { createSessionSkills } from "./sessions/session-skills.ts";
-import { createSessions, type Sessions } from "./sessions/sessions.ts";
+import { createSessions } from "./sessions/sessions.ts";
 import { createTokens, type Tokens } from "./sessions/tokens.ts";
 import { createUsers } from "./sessions/users.ts";
 import { createSkillCatalogue, type SkillCatalogue } from "./skills/catalogue.ts";
@@ -71,11 +71,7 @@ export interface Features {
   readonly files: ServiceImplementation<typeof Files>;
   readonly store: Store;
   readonly audit: Audit;
-  readonly faceParts: FaceParts & {
-    readonly sessions: Sessions;
-    readonly installs: SessionInstalls;
-    readonly tokens: Tokens;
-  };
+  readonly faceParts: SessionsServiceOptions & { readonly tokens: Tokens };
   readonly adminParts: Omit<AdminFaceOptions, "status">;
   readonly policyParts: Omit<PolicyFaceOptions, "audit">;
   readonly counts: () => Promise<{

@@ -4,6 +4,7 @@ import type {
   InstallPlan,
   InstallReceipt,
   InstallsPlanResponse,
+  PlannedPackage,
 } from "../../shared/gen/fairlead/v1/installs_pb.ts";
 import { Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { maxDeadlineMs } from "../../shared/rpc/deadline.ts";
@@ -92,12 +93,17 @@ function describe(plan: InstallPlan, digest: string): readonly string[] {
   return [
     `skill: ${plan.skill} in /${plan.workspace}/${plan.folder}`,
     `recipe: ${plan.kind} ${plan.value}, version ${plan.version}, ${plan.packages.length} packages`,
-    `source: ${plan.packages[0]?.source ?? ""}`,
+    `source: ${findAsked(plan)?.source ?? ""}`,
     `command: ${plan.argv.join(" ")}`,
     `folder: ${plan.target}`,
     `programs: ${plan.bins.join(", ")}`,
     `digest: ${digest}`,
   ];
+}
+
+/** The package that the recipe names, among those that it needs. */
+function findAsked({ value, version, packages }: InstallPlan): PlannedPackage | undefined {
+  return packages.find((one) => one.version === version && value.replace(/(.)@.*$/, "$1") === one.name);
 }
 
 function toJson({ plan, receipt }: Done, durationMs: number): { readonly [key: string]: JsonValue } {

@@ -132,6 +132,11 @@ function toFailure(result: CommandResult): Fault {
       hint: "see whether the machine ran out of memory, and repeat it",
     });
   }
+  if (/\b(?:ENOSPC|EDQUOT)\b/.test(said))
+    return new Fault("DISK_FULL", "the disk is full: nothing was installed", {
+      details: { ...details, errno: "ENOSPC" },
+      hint: "make room where the node keeps its state, and repeat it",
+    });
   if (/\bEINTEGRITY\b/.test(said))
     return new Fault("INTEGRITY_FAILURE", "the registry sent other bytes than were planned", { details });
   if (/\bE404\b|\bETARGET\b/.test(said))
