@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../shared/lifetime/clock.ts";
 import { proves } from "../support/proves.ts";
+import { readLiveFiles } from "../support/read-live-files.ts";
 import { type CliResult, runCli } from "../support/run-cli.ts";
 import { type ProgramEnd, spawnProgram } from "../support/spawn-program.ts";
 import { startGateway, type TestGateway } from "../support/start-gateway.ts";
@@ -74,9 +75,7 @@ async function freePort(): Promise<number> {
 }
 
 async function textsBelow(dir: string): Promise<string> {
-  const found = await readdir(dir, { recursive: true, withFileTypes: true });
-  const files = found.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-  return (await Promise.all(files.map((file) => readFile(file, "latin1")))).join("\n");
+  return (await readLiveFiles(dir)).map((file) => file.bytes.toString("latin1")).join("\n");
 }
 
 proves(

@@ -1,5 +1,4 @@
-import { readdir, readFile, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { readFile, stat } from "node:fs/promises";
 import { afterAll, beforeAll, expect } from "vitest";
 import { Admin } from "../../shared/gen/fairlead/v1/admin_pb.ts";
 import { Audit } from "../../shared/gen/fairlead/v1/audit_pb.ts";
@@ -17,6 +16,7 @@ import { nameOfRole } from "../../shared/rpc/principal.ts";
 import { faultOfEmptyCall } from "../support/empty-call.ts";
 import { faultOf } from "../support/fault-of.ts";
 import { proves } from "../support/proves.ts";
+import { readLiveFiles } from "../support/read-live-files.ts";
 import { type CliResult, runCli } from "../support/run-cli.ts";
 import { spawnProgram } from "../support/spawn-program.ts";
 import { startGateway, type TestGateway } from "../support/start-gateway.ts";
@@ -200,12 +200,10 @@ proves(
     const backup = place.join("backup");
     await gateway.json(["gateway", "backup", backup]);
     const secret = text.slice(21);
-    const kept = [backup];
-    for (const entry of await readdir(gateway.home, { recursive: true, withFileTypes: true }))
-      if (entry.isFile()) kept.push(join(entry.parentPath, entry.name));
+    const kept = [{ path: backup, bytes: await readFile(backup) }, ...(await readLiveFiles(gateway.home))];
     expect(kept.length).toBeGreaterThan(3);
     expect([listed.stdout, gateway.logs()].filter((shown) => shown.includes(secret))).toEqual([]);
-    for (const file of kept) expect([file, (await readFile(file)).includes(secret)]).toEqual([file, false]);
+    for (const { path, bytes } of kept) expect([path, bytes.includes(secret)]).toEqual([path, false]);
   },
 );
 

@@ -31,8 +31,6 @@ export function suiteConfig(choice: SuiteChoice): ViteUserConfig {
       maxWorkers: choice.maxWorkers,
       testTimeout: choice.testTimeoutMs,
       hookTimeout: choice.testTimeoutMs,
-      // A shared machine can be late once, and real programs are waited for; what fails twice has failed. The report shows it.
-      retry: process.env["CI"] === undefined ? 0 : 1,
       expect: { poll: { timeout: 10_000, interval: 20 } },
       reporters: ["default", new CountReporter()],
     },

@@ -1,12 +1,12 @@
 import { createPrivateKey } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo } from "node:net";
-import { join } from "node:path";
 import { expect } from "vitest";
 import { formatJoinCode, parseJoinCode } from "../../../shared/identity/join-code.ts";
 import { proves } from "../../support/proves.ts";
+import { readLiveFiles } from "../../support/read-live-files.ts";
 import { startGateway } from "../../support/start-gateway.ts";
 import { inviteCode } from "../../support/start-node.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
@@ -44,11 +44,6 @@ function spellingsOf(keyPem: string): readonly Buffer[] {
   return [scalar, ...texts, ...lines.map((line) => Buffer.from(line))];
 }
 
-async function filesBelow(dir: string): Promise<readonly string[]> {
-  const found = await readdir(dir, { recursive: true, withFileTypes: true });
-  return found.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-}
-
 proves(
   "pairing.key-before-first-contact",
   "a machine's key is on its disk before it says a word, and never comes to the gateway",
@@ -67,12 +62,11 @@ proves(
 
     const backup = place.join("backup");
     expect((await gateway.cli(["gateway", "backup", backup])).exitCode).toBe(0);
-    const files = [...(await filesBelow(gateway.home)), ...(await filesBelow(place.path))];
-    expect(files.some((file) => file.endsWith("state.db"))).toBe(true);
-    expect(files.some((file) => file.startsWith(backup))).toBe(true);
+    const files = [...(await readLiveFiles(gateway.home)), ...(await readLiveFiles(place.path))];
+    expect(files.some((file) => file.path.endsWith("state.db"))).toBe(true);
+    expect(files.some((file) => file.path.startsWith(backup))).toBe(true);
     const spellings = spellingsOf(identity.keyPem);
-    for (const file of files) {
-      const bytes = await readFile(file);
+    for (const { bytes } of files) {
       for (const spelling of spellings) expect(bytes.includes(spelling)).toBe(false);
     }
     // What is looked for is what a file of the machine holds.

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { create, toJsonString } from "@bufbuild/protobuf";
@@ -8,6 +8,7 @@ import { judgeList, partsOf } from "../../../node-agent/skills/judged-list.ts";
 import { SkillsListPublishedResponseSchema } from "../../../shared/gen/fairlead/v1/skills_pb.ts";
 import { openTestSessions, listSkillNames, type TestSessions } from "../../support/open-sessions.ts";
 import { proves } from "../../support/proves.ts";
+import { readLiveFiles } from "../../support/read-live-files.ts";
 import { startGateway, type TestGateway } from "../../support/start-gateway.ts";
 import { startNode, type TestNode } from "../../support/start-node.ts";
 import { makeTempFolder, type TempFolder } from "../../support/temp-folder.ts";
@@ -128,9 +129,7 @@ proves(
 
 /** All files below a folder as one text; sockets are left out. */
 async function bytesBelow(folder: string): Promise<string> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-  return (await Promise.all(files.map((file) => readFile(file, "latin1")))).join("\n");
+  return (await readLiveFiles(folder)).map((file) => file.bytes.toString("latin1")).join("\n");
 }
 
 proves(
