@@ -45,7 +45,7 @@ export const ladders: readonly Ladder[] = [
     levels: [
       ["skill-file", "service", "core-tools", "tree"],
       ["rpc", "root", "mcp-stdio", "terminal"],
-      ["process", "config", "log", "telemetry", "content", "identity"],
+      ["process", "config", "log", "telemetry", "content", "identity", "watch"],
       ["flow", "names"],
       ["lifetime"],
       ["fault"],
@@ -79,7 +79,7 @@ export const packages: Readonly<Record<string, readonly string[]>> = {
   "cli-table3": ["shared/terminal"],
   "env-paths": ["shared/config"],
   ajv: ["shared/core-tools"],
-  chokidar: ["node-agent/workspace"],
+  chokidar: ["shared/watch"],
   commander: ["shared/terminal"],
   kysely: ["gateway/store"],
   picomatch: ["shared/names"],

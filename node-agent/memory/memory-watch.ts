@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Fault } from "../../shared/fault/fault.ts";
 import { createCoalescingQueue, type Queue } from "../../shared/flow/queue.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
-import { VerifiedWatch } from "../workers/verified-watch.ts";
+import { VerifiedWatch } from "../../shared/watch/verified-watch.ts";
 import type { MemoryFiles } from "./memory-files.ts";
 import { isWatchedMemoryPath } from "./memory-paths.ts";
 

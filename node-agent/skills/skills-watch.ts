@@ -5,7 +5,7 @@ import { WatchEventKind } from "../../shared/gen/fairlead/v1/memory_pb.ts";
 import type { SkillsWatchResponseSchema } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
-import { VerifiedWatch } from "../workers/verified-watch.ts";
+import { VerifiedWatch } from "../../shared/watch/verified-watch.ts";
 import { isWatchedSkillPath } from "./skill-paths.ts";
 
 type Event = MessageInitShape<typeof SkillsWatchResponseSchema>;

@@ -1,9 +1,9 @@
 import path from "node:path";
 import { watch } from "chokidar";
-import { faultFromErrno } from "../../shared/fault/fault-from-errno.ts";
-import { faultFromError } from "../../shared/fault/fault-from-error.ts";
-import type { Fault } from "../../shared/fault/fault.ts";
-import { raceSignal } from "../../shared/lifetime/clock.ts";
+import { faultFromErrno } from "../fault/fault-from-errno.ts";
+import { faultFromError } from "../fault/fault-from-error.ts";
+import type { Fault } from "../fault/fault.ts";
+import { raceSignal } from "../lifetime/clock.ts";
 
 /** What `watchFolder` takes. */
 export interface WatchFolderOptions {

@@ -1,9 +1,9 @@
-import { faultFromError } from "../../shared/fault/fault-from-error.ts";
-import type { Fault } from "../../shared/fault/fault.ts";
-import { createBackoff } from "../../shared/lifetime/backoff.ts";
-import { type Clock, raceSignal } from "../../shared/lifetime/clock.ts";
-import { Scope } from "../../shared/lifetime/scope.ts";
-import { watchFolder } from "../workspace/watch-folder.ts";
+import { faultFromError } from "../fault/fault-from-error.ts";
+import type { Fault } from "../fault/fault.ts";
+import { createBackoff } from "../lifetime/backoff.ts";
+import { type Clock, raceSignal } from "../lifetime/clock.ts";
+import { Scope } from "../lifetime/scope.ts";
+import { watchFolder } from "./watch-folder.ts";
 
 /** What `startVerifiedWatch` takes. */
 export interface VerifiedWatchOptions {
