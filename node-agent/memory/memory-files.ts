@@ -2,12 +2,12 @@ import { isUtf8 } from "node:buffer";
 import { type Digest, digestOf } from "../../shared/content/digest.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
+import { Turn } from "../../shared/lifetime/turn.ts";
 import { baseName, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import { KnownFiles } from "../../shared/root/known-files.ts";
+import { readWhole, type WholeFile } from "../../shared/root/read-whole.ts";
 import type { Entry, RootHandle, WalkItem } from "../../shared/root/root-handle.ts";
-import { KnownFiles } from "../workers/known-files.ts";
 import { OneAtATime } from "../workers/one-at-a-time.ts";
-import { readWhole, type WholeFile } from "../workers/read-whole.ts";
-import { Turn } from "../workers/turn.ts";
 import { memoryFolder, parseMemoryPath, rootMemoryFiles } from "./memory-paths.ts";
 
 /** Longest memory file that is read, in bytes. */

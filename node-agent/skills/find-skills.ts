@@ -5,6 +5,9 @@ import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { EntryProblemSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { PublishedSkillSchema } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
+import { Turn } from "../../shared/lifetime/turn.ts";
+import { KnownFiles } from "../../shared/root/known-files.ts";
+import { readWhole } from "../../shared/root/read-whole.ts";
 import type { RootHandle } from "../../shared/root/root-handle.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import { admitSkills } from "../../shared/skill-file/admit.ts";
@@ -16,9 +19,6 @@ import {
   workspaceSkillRoots,
 } from "../../shared/skill-file/discover.ts";
 import { instructionFileName, type SkillLimits } from "../../shared/skill-file/limits.ts";
-import { KnownFiles } from "../workers/known-files.ts";
-import { readWhole } from "../workers/read-whole.ts";
-import { Turn } from "../workers/turn.ts";
 
 /** What this machine publishes at one moment. */
 export interface SkillPublication {

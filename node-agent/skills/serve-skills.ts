@@ -4,6 +4,7 @@ import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { type Clock, systemClock } from "../../shared/lifetime/clock.ts";
 import { serve, type ServedService } from "../../shared/rpc/service.ts";
 import { defaultSkillLimits, type SkillLimits } from "../../shared/skill-file/limits.ts";
+import { listSkillFiles, readSkillFile } from "../../shared/skill-file/skill-files.ts";
 import { OneAtATime } from "../workers/one-at-a-time.ts";
 import { toOpenOptions, type WorkerWorkspaces } from "../workers/worker-settings.ts";
 import { openWorkspace, type Workspace } from "../workspace/open-workspace.ts";
@@ -13,7 +14,8 @@ import {
   type SearchedWorkspace,
   type SkillPublication,
 } from "./find-skills.ts";
-import { listSkillFiles, readSkillFile } from "./skill-files.ts";
+import { toWireFiles, toWirePart } from "./skill-files-wire.ts";
+import { parseSkillFolder } from "./skill-paths.ts";
 import { SkillsWatch } from "./skills-watch.ts";
 
 /** What `serveSkills` takes. */
@@ -48,10 +50,16 @@ export function serveSkills(options: ServeSkillsOptions): ServedSkills {
       }
     },
     readFile: async function* (request, { signal }) {
-      yield* readSkillFile((await shelf.open(request.workspace)).root, request, signal);
+      const { root } = await shelf.open(request.workspace);
+      const { workspace, path, ifMatch } = request;
+      const folder = parseSkillFolder(request.folder);
+      for await (const part of readSkillFile(root, { folder, path, ifMatch }, signal))
+        yield toWirePart(part, workspace);
     },
-    listFiles: async (request, { signal }) =>
-      await listSkillFiles((await shelf.open(request.workspace)).root, request.folder, signal),
+    listFiles: async (request, { signal }) => {
+      const { root } = await shelf.open(request.workspace);
+      return toWireFiles(await listSkillFiles(root, parseSkillFolder(request.folder), { signal }));
+    },
     watch: (_request, { signal }) => shelf.watch(signal),
   });
   return { services: [skills], [Symbol.asyncDispose]: () => shelf[Symbol.asyncDispose]() };

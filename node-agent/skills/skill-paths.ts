@@ -8,9 +8,7 @@ import {
 } from "../../shared/names/workspace-path.ts";
 import { workspaceSkillRoots } from "../../shared/skill-file/discover.ts";
 import { maxSkillDepth } from "../../shared/skill-file/limits.ts";
-
-/** Folders that tools make for themselves: no part of a skill. */
-const cacheFolders: ReadonlySet<string> = new Set(["node_modules", "__pycache__", ".venv", ".git"]);
+import { isInCache } from "../../shared/skill-file/skill-files.ts";
 
 /** `text` as the folder of a skill: below a root of skills, where the search for skills would enter. */
 export function parseSkillFolder(text: string): WorkspacePath {
@@ -25,15 +23,10 @@ export function parseSkillFolder(text: string): WorkspacePath {
   });
 }
 
-/** Whether a companion lies in a folder that tools make for themselves; `path` is relative to the skill's folder. */
-export function isInCache(path: WorkspacePath): boolean {
-  return pathNames(path).some((name) => cacheFolders.has(name));
-}
-
 /** What of a workspace the watch of its skills covers: roots, groups, and what lies in skills but caches. */
 export function isWatchedSkillPath(relative: string): boolean {
   const names = relative.split("/");
-  if (names.some((name) => cacheFolders.has(name))) return false;
+  if (isInCache(relative)) return false;
   if (relative === "skills" || relative === ".agents" || relative === ".agents/skills") return true;
   const depth = relative.startsWith("skills/") ? 1 : relative.startsWith(".agents/skills/") ? 2 : 0;
   if (depth === 0) return false;

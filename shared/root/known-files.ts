@@ -1,6 +1,6 @@
-import type { Clock } from "../../shared/lifetime/clock.ts";
-import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
-import type { Entry } from "../../shared/root/root-handle.ts";
+import type { Clock } from "../lifetime/clock.ts";
+import type { WorkspacePath } from "../names/workspace-path.ts";
+import type { Entry } from "./root-handle.ts";
 
 /** A file whose last change is younger than this when it is read, in milliseconds, may change again within one tick. */
 const settledAfterMs = 100;

@@ -1,4 +1,4 @@
-import type { Clock } from "../../shared/lifetime/clock.ts";
+import type { Clock } from "./clock.ts";
 
 /** Longest stretch of work without a pause, in milliseconds. */
 const longestTurnMs = 15;

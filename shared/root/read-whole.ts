@@ -1,6 +1,6 @@
-import { isFault } from "../../shared/fault/fault.ts";
-import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
-import type { Entry, RootHandle } from "../../shared/root/root-handle.ts";
+import { isFault } from "../fault/fault.ts";
+import type { WorkspacePath } from "../names/workspace-path.ts";
+import type { Entry, RootHandle } from "./root-handle.ts";
 
 /** A small file with all its bytes. */
 export interface WholeFile {
