@@ -10,6 +10,7 @@ import type { ServiceImplementation } from "../shared/rpc/service.ts";
 import { type Approvals, createApprovals } from "./approvals/approvals.ts";
 import { type Audit, openAudit } from "./audit/audit.ts";
 import type { GatewaySettings } from "./config/gateway-settings.ts";
+import { openBootstrap } from "./files/bootstrap-documents.ts";
 import type { ContentStore } from "./files/content-store.ts";
 import type { WorkspaceRegistry } from "./files/registry.ts";
 import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocation.ts";
@@ -109,7 +110,8 @@ export async function startFeatures(
   const memory = await joinMemory(scope, base, { settings, deps });
   const approvals = createApprovals({ store, clock, waitMs: settings.limits.approvalWaitMs });
   const { grants, onPolicyChange } = await joinGrants({ ...base, clock });
-  const files = await joinFiles({ ...base, nodes, approvals, grants, onPolicyChange, clock });
+  const bootstrap = openBootstrap(settings.bootstrap.patterns, deps.log);
+  const files = await joinFiles({ ...base, nodes, approvals, grants, onPolicyChange, clock, bootstrap });
   const faceParts = joinSessions(base, {
     settings,
     clock,

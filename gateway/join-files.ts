@@ -7,6 +7,7 @@ import type { Approvals } from "./approvals/approvals.ts";
 import { type Grant, type Grants, openGrants } from "./approvals/grants.ts";
 import type { AuditEntry } from "./audit/audit-record.ts";
 import type { Audit } from "./audit/audit.ts";
+import type { BootstrapDocuments } from "./files/bootstrap-documents.ts";
 import { createFilesFace } from "./files/face.ts";
 import type { FileActor, FileGrant, FilePeople, FileQuestion, FileVerdict } from "./files/file-question.ts";
 import { openFileRecorder } from "./files/file-record.ts";
@@ -31,6 +32,8 @@ export interface FilesJoin {
   readonly approvals: Approvals;
   readonly grants: Grants;
   readonly clock: Clock;
+  /** What the bootstrap view opens. */
+  readonly bootstrap?: BootstrapDocuments;
   /** Calls its listener after each change of policy or grants, until it is disposed. */
   readonly onPolicyChange: (listener: () => void) => Disposable;
 }
@@ -65,6 +68,7 @@ export async function joinFiles(join: FilesJoin): Promise<{
   };
   const service = createFilesFace({
     ...shared,
+    ...(join.bootstrap ? { bootstrap: join.bootstrap } : {}),
     decide: (question) => decideFile(join, question, operator),
     reads: createStoredReads({ store, clock, userOf: () => operatorAgent }),
     actorOf: () => operator,

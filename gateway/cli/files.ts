@@ -9,6 +9,7 @@ import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CommandInput } from "../../shared/terminal/command-input.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import type { Runtime } from "../../shared/terminal/runtime.ts";
+import { bootstrapOption } from "./files/bootstrap-option.ts";
 import { catCommand } from "./files/cat.ts";
 import { changeCommands } from "./files/change.ts";
 import { getCommand } from "./files/get.ts";
@@ -44,6 +45,7 @@ const modules: readonly CommandModule[] = [
       { flags: "--recursive", text: "also what lies below; links are not entered" },
       { flags: "--limit <n>", text: `at most so many entries (default ${listedByDefault})` },
       { flags: "--cursor <c>", text: "go on where an earlier listing ended" },
+      bootstrapOption,
     ],
     callsNode: true,
     run: list,
@@ -89,6 +91,7 @@ async function list(input: CommandInput, runtime: Runtime): Promise<number> {
   const remote = parseRemote(input.argument("path"));
   const limit = input.integer("limit", { min: 1, max: 1_000_000 }) ?? listedByDefault;
   const recursive = input.flag("recursive");
+  const bootstrap = input.flag("bootstrap");
   await using gateway = await openGateway(runtime);
   const files = gateway.client(Files);
   const entries: Entry[] = [];
@@ -98,7 +101,10 @@ async function list(input: CommandInput, runtime: Runtime): Promise<number> {
   do {
     const { workspace, path: folder } = remote;
     const wanted = Math.min(pageEntries, limit - entries.length);
-    page = await files.list({ workspace, path: folder, recursive, limit: wanted, cursor }, gateway.call());
+    page = await files.list(
+      { workspace, path: folder, recursive, limit: wanted, cursor, bootstrap },
+      gateway.call(),
+    );
     entries.push(...page.entries);
     problems.push(...page.problems);
     cursor = page.nextCursor;

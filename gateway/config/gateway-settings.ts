@@ -63,7 +63,14 @@ export interface GatewaySettings {
   readonly policyFileNamed: boolean;
   readonly agents: Readonly<Record<string, AgentSettings>>;
   readonly contentStore: ContentStoreSettings;
+  readonly bootstrap: BootstrapSettings;
   readonly limits: GatewayLimits;
+}
+
+/** Which documents agents are begun with, besides those in the root of a workspace. */
+export interface BootstrapSettings {
+  /** Patterns of paths in a workspace. */
+  readonly patterns: readonly string[];
 }
 
 /** Where content that nodes have supplied is kept. */
@@ -130,6 +137,7 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
       }),
     )
     .optional(),
+  bootstrap: z.strictObject({ patterns: patterns }).optional(),
   contentStore: z
     .strictObject({ dir: z.string().min(1).optional(), maxBytes: whole(0, 1_099_511_627_776) })
     .optional(),
@@ -160,6 +168,7 @@ export interface GatewayConfig {
   readonly advertise?: readonly string[] | undefined;
   readonly policyFile?: string | undefined;
   readonly agents?: Readonly<Record<string, AgentSettings>> | undefined;
+  readonly bootstrap?: { readonly patterns?: readonly string[] | undefined } | undefined;
   readonly contentStore?:
     | { readonly dir?: string | undefined; readonly maxBytes?: number | undefined }
     | undefined;
@@ -205,6 +214,7 @@ export function resolveGatewaySettings(
       dir: path.resolve(path.dirname(config.file), value.contentStore?.dir ?? path.join(dir, "content")),
       maxBytes: value.contentStore?.maxBytes ?? gatewayDefaults.contentStore.maxBytes,
     },
+    bootstrap: { patterns: value.bootstrap?.patterns ?? [] },
     limits,
   };
 }

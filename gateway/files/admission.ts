@@ -171,9 +171,10 @@ async function listBelow(
 const look = (target: Target): Promise<Seen> => lookAt(target, target.kind.endsWith("_tree"));
 
 async function lookAt(target: Target, countBelow: boolean): Promise<Seen> {
-  const { kind, verb, path, extent } = target;
+  const { kind, verb, path, extent, isBootstrap } = target;
   const operation = kind === "write_tree" ? FileOperation.WRITE_TREE : operationOfVerb[verb];
-  const request = { path, operation, countBelow, ...(extent ? { extent } : {}) };
+  const bootstrap = isBootstrap && operation === FileOperation.READ;
+  const request = { path, operation, countBelow, bootstrap, ...(extent ? { extent } : {}) };
   const answer = await target.handle.files.preflight(request, callOptions(target.context));
   return { target, canonicalPath: toSource(target, answer.source).canonicalPath, answer };
 }

@@ -2,6 +2,7 @@ import type { Files, WorkspaceFreshness } from "../../shared/gen/fairlead/v1/fil
 import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { CallContext, MethodImplementation, ServiceImplementation } from "../../shared/rpc/service.ts";
 import type { Nodes } from "../pairing/nodes.ts";
+import { type BootstrapDocuments, requireBootstrap } from "./bootstrap-documents.ts";
 import { checkDigest, checkListing } from "./check-arguments.ts";
 import { askFreshness, freshnessKey } from "./freshness.ts";
 import { perform, type OperationOptions } from "./operation.ts";
@@ -17,6 +18,8 @@ import { callOptions, type Target } from "./target.ts";
 export interface FilesFaceOptions extends OperationOptions {
   readonly registry: WorkspaceRegistry;
   readonly nodes: Pick<Nodes, "resolve" | "find">;
+  /** What the bootstrap view opens; without it, the documents in a workspace's root. */
+  readonly bootstrap?: BootstrapDocuments;
   /** Without it a write without a condition never replaces anything. */
   readonly reads?: ReadMemory;
 }
@@ -97,7 +100,10 @@ function list(options: FilesFaceOptions): MethodImplementation<Methods["list"]> 
   return (request, context) => {
     const { recursive, limit, cursor } = request;
     const kind = recursive ? "list_tree" : "list";
-    const check = (path: WorkspacePath): void => checkListing(request, path);
+    const check = (path: WorkspacePath): void => {
+      checkListing(request, path);
+      if (request.bootstrap) requireBootstrap(options.bootstrap, "list", path);
+    };
     return perform(options, { ...place(request), verb: "list", kind, check, context }, async (operation) => {
       const { target, pin } = operation;
       const page = { recursive, cursor, ...(limit === undefined ? {} : { limit }) };

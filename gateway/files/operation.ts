@@ -48,6 +48,8 @@ export interface OperationRequest {
   readonly terms?: { readonly [name: string]: JsonValue };
   /** Of a tree that is written: how large it is said to be. */
   readonly extent?: TreeExtent | undefined;
+  /** Whether it is read through the bootstrap view. */
+  readonly isBootstrap?: boolean;
   /** Whether its input comes as a stream, so that it cannot be done again under another approval. */
   readonly takesStream?: true;
   /** Whether it fails where a person would have to be asked. */
@@ -191,7 +193,7 @@ class Run implements AsyncDisposable {
   }
 
   async #open(): Promise<readonly Target[]> {
-    const { workspace, path, to, field, verb, kind, extent } = this.#request;
+    const { workspace, path, to, field, verb, kind, extent, isBootstrap } = this.#request;
     const named = [
       { path, field: field ?? "path" },
       ...(to === undefined ? [] : [{ path: to, field: "to" }]),
@@ -201,7 +203,7 @@ class Run implements AsyncDisposable {
     const [place] = places;
     if (place) this.#request.check?.(place.path);
     if (place) this.#facts = { ...this.#facts, node: place.node };
-    const use = { verb, kind, extent, context: this.#context };
+    const use = { verb, kind, extent, isBootstrap, context: this.#context };
     return await Promise.all(places.map((one) => openTarget(this.#options, one, use)));
   }
 

@@ -11,10 +11,12 @@ import {
   type FilesReadTreeRequest,
   type FilesReadTreeResponseSchema,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import { parseEntryPath } from "../../shared/tree/tree-names.ts";
+import { requireBootstrap } from "./bootstrap-documents.ts";
 import { checkReading } from "./check-arguments.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { performStream, type Operation } from "./operation.ts";
@@ -29,14 +31,20 @@ export function passRead(
   request: FilesReadRequest,
   context: CallContext,
 ): AsyncIterable<ReadPart> {
-  const { workspace, path, offset, length, ifMatch } = request;
+  const { workspace, path, offset, length, ifMatch, bootstrap } = request;
   const terms = {
+    ...(bootstrap ? { bootstrap } : {}),
     ...(offset === 0n && length === 0n ? {} : { offset: Number(offset), length: Number(length) }),
     ...(ifMatch === "" ? {} : { ifMatch }),
   };
-  const check = (): void => checkReading(request);
+  const check = (at: WorkspacePath): void => {
+    checkReading(request);
+    if (bootstrap) requireBootstrap(options.bootstrap, "read", at);
+  };
   const asked = { workspace, path, verb: "read", kind: "read", check, terms, context } as const;
-  return performStream(options, asked, (operation) => readParts(options, request, operation));
+  return performStream(options, { ...asked, isBootstrap: bootstrap }, (operation) =>
+    readParts(options, request, operation),
+  );
 }
 
 async function* readParts(
@@ -56,6 +64,7 @@ async function* readParts(
       resumeBytes,
       resumeDigest,
       acceptsPacked,
+      bootstrap: request.bootstrap,
       ...(knownChunks ? { knownChunks } : {}),
       ...(pin ? { pin } : {}),
     },

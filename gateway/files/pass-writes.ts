@@ -12,9 +12,11 @@ import {
   type WriteHeader,
   type WriteTreeHeader,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { freeWhenSent } from "../../shared/rpc/chunk-memory.ts";
 import type { CallContext } from "../../shared/rpc/service.ts";
 import type { AdmittedPin } from "./admission.ts";
+import { requireBootstrap } from "./bootstrap-documents.ts";
 import { checkWriting } from "./check-arguments.ts";
 import type { FilesFaceOptions } from "./face.ts";
 import { perform, type Operation } from "./operation.ts";
@@ -47,7 +49,10 @@ export async function passWrite(
   const header = first.value;
   const { workspace, path } = header;
   const terms = termsOf(header);
-  const check = (): void => checkWriting(header);
+  const check = (at: WorkspacePath): void => {
+    checkWriting(header);
+    if (header.bootstrap) requireBootstrap(options.bootstrap, "write", at);
+  };
   const asked = { workspace, path, verb: "write", kind: "write", check, terms, takesStream: true } as const;
   return await perform(options, { ...asked, context }, async (operation) => {
     const { target, pin } = operation;
@@ -81,6 +86,7 @@ function termsOf(header: WriteHeader): { readonly [name: string]: JsonValue } {
     ...(mode === 0 ? {} : { mode: mode.toString(8) }),
     ...(modifiedNs === 0n ? {} : { modifiedNs: modifiedNs.toString() }),
     ...(refuseMissingParents ? { refuseMissingParents } : {}),
+    ...(header.bootstrap ? { bootstrap: true } : {}),
   };
 }
 

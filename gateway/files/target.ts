@@ -54,6 +54,8 @@ export interface Target {
   readonly path: WorkspacePath;
   readonly verb: FileVerb;
   readonly kind: FileKind;
+  /** Whether it is read through the bootstrap view. */
+  readonly isBootstrap: boolean;
   readonly context: CallContext;
   /** Of a tree that would be written: how large it is said to be. */
   readonly extent: TreeExtent | undefined;
@@ -96,6 +98,7 @@ export async function openTarget(
   use: Pick<TargetRequest, "verb" | "kind"> & {
     readonly context: CallContext;
     readonly extent?: TreeExtent | undefined;
+    readonly isBootstrap?: boolean | undefined;
   },
 ): Promise<Target> {
   const { node, workspace, path: requestedPath } = place;
@@ -129,6 +132,7 @@ export async function openTarget(
     path: requestedPath,
     verb,
     kind,
+    isBootstrap: use.isBootstrap ?? false,
     context,
     extent: use.extent,
     ask,

@@ -84,6 +84,7 @@ function readMethods(
         operation,
         isTree: request.countBelow || request.operation === FileOperation.WRITE_TREE,
         counts: request.countBelow,
+        followFolders: request.bootstrap,
         signal,
       });
       return {

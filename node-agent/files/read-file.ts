@@ -31,7 +31,9 @@ export async function* readFile(
   const ifMatch = request.ifMatch === "" ? undefined : parseDigest(request.ifMatch, "ifMatch");
   const resume = parseResume(request);
   const known = parseKnown(request);
-  await using file = await workspace.root.pinned(toPins([path, request.pin])).openFile(path);
+  await using file = await workspace.root
+    .pinned(toPins([path, request.pin]))
+    .openFile(path, request.bootstrap ? { followFolders: true } : {});
   if (ifMatch !== undefined) await requireDigest(file, ifMatch, signal);
   const { canonicalPath } = file;
   const source = toWireSource({ workspace: workspace.settings.name, requestedPath: path, canonicalPath });

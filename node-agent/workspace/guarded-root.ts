@@ -25,7 +25,6 @@ import type {
   OperationOptions,
   PartOptions,
   RootHandle,
-  SmallFile,
   SmallWriteOptions,
   StagedFile,
   StageOptions,
@@ -33,6 +32,7 @@ import type {
   WalkOptions,
   WriteReceipt,
 } from "../../shared/root/root-handle.ts";
+import type { SmallFile } from "../../shared/root/small-file.ts";
 import type { FileOperation, FilePolicy } from "./file-policy.ts";
 import { createPinCheck, type Pin, type PinCheck } from "./pin.ts";
 
@@ -69,6 +69,8 @@ export interface PreflightOptions {
   readonly isTree: boolean;
   /** What lies below is counted, and judged as far as all of it must go along. */
   readonly counts: boolean;
+  /** As for `openFile`, and then the file itself may be no link. */
+  readonly followFolders?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -229,13 +231,13 @@ class PolicedRoot implements GuardedRoot {
   }
 
   async preflight(path: WorkspacePath, options: PreflightOptions): Promise<Preflight> {
-    const { operation, isTree, counts, signal } = options;
+    const { operation, isTree, counts, followFolders = false, signal } = options;
     const { policy } = this.#guard();
     // Of a tree that is written each entry is judged by itself; only a folder that has to be made is by its own name.
     const judges = !(operation === "write" && isTree);
     if (judges) policy.require(operation, path);
-    const keepsLink = operation !== "read";
-    const look = await this.#root.look(path, { keepsLink });
+    const keepsLink = operation !== "read" || followFolders;
+    const look = await this.#root.look(path, { keepsLink, followFolders });
     if (judges) policy.require(operation, look.canonicalPath);
     else if (!look.entry) policy.require("mkdir", look.canonicalPath);
     if (look.entry?.kind === "link" && (operation === "read" || operation === "write"))

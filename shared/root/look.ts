@@ -23,4 +23,6 @@ export interface Look {
 export interface LookOptions extends OperationOptions {
   /** Take a link at the end for the entry, as what changes a path does. */
   readonly keepsLink: boolean;
+  /** As for `openFile`; only where the link at the end is taken for the entry. */
+  readonly followFolders?: boolean;
 }

@@ -5,6 +5,7 @@ import type { FolderTime } from "./folder-time.ts";
 import type { FoundThing, Look, LookOptions } from "./look.ts";
 import type { FoundPart, StagePart } from "./part.ts";
 import type { RemoveOptions } from "./remove-options.ts";
+import type { SmallFile } from "./small-file.ts";
 import type { TrustedFolder } from "./trusted-folder.ts";
 
 /** What an entry is. A device, socket or FIFO is `other`. */
@@ -127,6 +128,8 @@ export interface Listing {
 
 /** What `openFile` takes. */
 export interface OpenFileOptions extends OperationOptions {
+  /** Links among the folders are followed beneath the root, and nowhere else, whatever it follows; the file may be none. */
+  readonly followFolders?: boolean;
   /** A larger file is `TOO_LARGE`, before its first byte; one that grows while it is read, at that byte. */
   readonly maxBytes?: number;
 }
@@ -391,10 +394,4 @@ export interface RootHandle extends AsyncDisposable {
    * are not entered: one whose target stays beneath `path` is an entry, any other a problem.
    */
   walk(path: WorkspacePath, options?: WalkOptions): AsyncIterable<readonly WalkItem[]>;
-}
-
-/** A small file with its content. */
-export interface SmallFile {
-  readonly entry: Entry;
-  readonly content: Buffer;
 }

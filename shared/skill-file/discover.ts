@@ -7,7 +7,8 @@ import {
   parseWorkspacePath,
   type WorkspacePath,
 } from "../names/workspace-path.ts";
-import type { Entry, Listing, Problem, SmallFile } from "../root/root-handle.ts";
+import type { Entry, Listing, Problem } from "../root/root-handle.ts";
+import type { SmallFile } from "../root/small-file.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { instructionFileName, maxSearchedFolders, maxSkillDepth, type SkillLimits } from "./limits.ts";
 import { type BrokenSkill, type ParsedSkill, parseSkillFile } from "./parse-skill-file.ts";

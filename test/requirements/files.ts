@@ -380,4 +380,16 @@ export const files = [
     id: "files.names-exact",
     says: "Names with a newline, a quote, a leading `._`, 255 bytes, composed and decomposed `é` and, on a POSIX node, a backslash or a colon are listed, fetched and stored byte for byte. Two sources with one base name fetched into one folder get the same suffix on every run and neither is lost.",
   },
+  {
+    id: "files.bootstrap-names",
+    says: "The bootstrap view reads the root files `AGENTS.md`, `SOUL.md`, `IDENTITY.md`, `USER.md`, `BOOTSTRAP.md`, `MEMORY.md` and pattern matches with one of these base names, and writes the first four in the root only. Every other read or write, also in a folder that it may list, gives `POLICY_DENIED`.",
+  },
+  {
+    id: "files.bootstrap-patterns",
+    says: "A configured pattern opens for listing only the folders of its own walk root and a pattern without wildcards opens none; `[` and `]` are ordinary characters, and a pattern with NUL or a walk root outside the workspace is dropped and reported.",
+  },
+  {
+    id: "files.bootstrap-alias",
+    says: "A bootstrap read through a parent that is a link inside the workspace succeeds and reports the canonical path; a linked leaf or the same path as an ordinary read gives `SYMLINK_REFUSED`, and a parent that leads outside gives `PATH_ESCAPES` even where policy allows the outside file.",
+  },
 ] as const;

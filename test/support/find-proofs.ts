@@ -10,8 +10,8 @@ const call = /\bproves((?:\s*\.\s*\w+)*)\s*\(\s*(\[[^\]]*\]|"[^"]*"|'[^']*'|`[^`
 
 /** Every call of `proves` outside of comments, in the order of the text. */
 export function findProofs(text: string): Proof[] {
-  // Same length, so that positions still tell the line.
-  const code = text.replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, (comment) =>
+  // Same length, so that positions still tell the line. A comment begins its line: within one, `/*` may stand in a text.
+  const code = text.replaceAll(/^[ \t]*\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, (comment) =>
     comment.replaceAll(/[^\n]/g, " "),
   );
   return Array.from(code.matchAll(call), (match) => {

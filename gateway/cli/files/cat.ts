@@ -8,6 +8,7 @@ import type { CallOptions } from "../../../shared/rpc/service.ts";
 import type { CommandInput } from "../../../shared/terminal/command-input.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
 import type { Runtime } from "../../../shared/terminal/runtime.ts";
+import { bootstrapOption } from "./bootstrap-option.ts";
 import { isLost, openLine, untilBack, type Line } from "./go-on.ts";
 import { parseRemote, type Remote } from "./remote.ts";
 import { stallMs } from "./stall-guard.ts";
@@ -21,6 +22,7 @@ export const catCommand: CommandModule = {
   options: [
     { flags: "--offset <n>", text: "first byte (default 0)" },
     { flags: "--length <n>", text: "at most so many bytes (default all)" },
+    bootstrapOption,
   ],
   callsNode: true,
   run: cat,
@@ -36,7 +38,8 @@ async function cat(input: CommandInput, runtime: Runtime): Promise<void> {
   const length = input.integer("length", range);
   await using line = await openLine(runtime);
   const call = { signal: runtime.signal, deadlineMs: runtime.deadlineMs ?? maxDeadlineMs };
-  const reading: Reading = { remote, offset, length: length ?? 0, line, call, runtime };
+  const bootstrap = input.flag("bootstrap");
+  const reading: Reading = { remote, offset, length: length ?? 0, bootstrap, line, call, runtime };
   // A length of nothing is nothing; on the wire it would mean all.
   const chunks = length === 0 ? noChunks() : verified(reading);
   if (!runtime.output.json) {
@@ -63,6 +66,7 @@ interface Reading {
   readonly offset: number;
   /** 0: to the end. */
   readonly length: number;
+  readonly bootstrap: boolean;
   readonly line: Line;
   readonly call: CallOptions & { readonly signal: AbortSignal };
   readonly runtime: Runtime;
@@ -98,12 +102,12 @@ async function waitForNode({
 }
 
 async function* readOn(
-  { remote: { workspace, path }, offset, length, line, call }: Reading,
+  { remote: { workspace, path }, offset, length, bootstrap, line, call }: Reading,
   digester: Digester,
 ): AsyncGenerator<Uint8Array, void> {
   const held = digester.sizeBytes;
   const resume = held > 0 ? { resumeBytes: BigInt(held), resumeDigest: digester.digest() } : {};
-  const request = { workspace, path, offset: BigInt(offset), length: BigInt(length), ...resume };
+  const request = { workspace, path, offset: BigInt(offset), length: BigInt(length), bootstrap, ...resume };
   const messages: AsyncIterable<FilesReadResponse> = line.files.read(request, call);
   for await (const { part } of messages) {
     if (part.case === "header" && part.value.resumedBytes !== BigInt(held)) throw changed(path);

@@ -29,6 +29,8 @@ export interface PutJob {
   readonly strict: boolean;
   /** Files of a tree in work at once. */
   readonly jobs: number;
+  /** Of a file: through the bootstrap view. */
+  readonly bootstrap: boolean;
 }
 
 /** What was put. */

@@ -1,8 +1,9 @@
 import { isDigest } from "../../../shared/content/digest.ts";
-import { isFault } from "../../../shared/fault/fault.ts";
+import { Fault, isFault } from "../../../shared/fault/fault.ts";
 import { EntryKind } from "../../../shared/gen/fairlead/v1/files_pb.ts";
 import { confirm } from "../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../shared/terminal/command.ts";
+import { bootstrapOption } from "./bootstrap-option.ts";
 import { parseCondition } from "./condition.ts";
 import { localName, openSource } from "./local-place.ts";
 import { lookUnasked } from "./look-unasked.ts";
@@ -27,6 +28,10 @@ export const putCommand: CommandModule = {
       text: "what must stand there: a digest, absent, or any (default: what you last read)",
     },
     { flags: "--strict", text: "the first bad entry of a tree ends it" },
+    {
+      ...bootstrapOption,
+      text: "only what an agent may write of its own: AGENTS.md, SOUL.md, IDENTITY.md, USER.md",
+    },
     { flags: "--jobs <n>", text: "files of a tree in work at once (1 to 64, default 1)" },
   ],
   callsNode: true,
@@ -36,9 +41,11 @@ export const putCommand: CommandModule = {
     const condition = parseCondition(input.text("if-match"));
     const jobs = input.integer("jobs", { min: 1, max: 64 }) ?? 1;
     const strict = input.flag("strict");
+    const bootstrap = input.flag("bootstrap");
     return runTransfer(runtime, localName(local), async (transfer) => {
       await using source = await openSource(local);
-      const job: PutJob = { runtime, transfer, source, remote, condition, strict, jobs };
+      if (bootstrap && source.kind === "folder") throw folderNotBootstrap(local);
+      const job: PutJob = { runtime, transfer, source, remote, condition, strict, jobs, bootstrap };
       return source.kind === "folder" ? await putTree(job) : await putFile(job);
     });
   },
@@ -87,13 +94,13 @@ async function chooseTarget({ transfer, source, remote }: PutJob): Promise<Chose
 }
 
 async function sendFile(job: PutJob): Promise<PutResult> {
-  const { transfer, source, remote, condition } = job;
+  const { transfer, source, remote, condition, bootstrap } = job;
   await using file = await source.root.openFile(source.path);
   const { sizeBytes } = file.entry;
   transfer.onTotal(sizeBytes);
   const { workspace, path } = remote;
   const partKey = partKeyOf(hereOf(source.shown), remote.shown);
-  const answer = await storeFile(transfer, { workspace, path, file, condition, partKey });
+  const answer = await storeFile(transfer, { workspace, path, file, condition, partKey, bootstrap });
   const digest = answer.entry?.digest ?? "";
   return {
     from: source.shown,
@@ -108,4 +115,11 @@ async function sendFile(job: PutJob): Promise<PutResult> {
     ...(isDigest(digest) ? { digest } : {}),
     source: answer.source,
   };
+}
+
+function folderNotBootstrap(local: string): Fault {
+  return new Fault("INVALID_ARGUMENT", `${local} is a folder; a bootstrap write is of one document`, {
+    details: { field: "bootstrap" },
+    hint: "put the document alone, or leave --bootstrap away",
+  });
 }

@@ -34,6 +34,8 @@ export interface StoreJob {
   readonly condition: Condition;
   /** Under which a part of it is kept. */
   readonly partKey: string;
+  /** Through the bootstrap view. */
+  readonly bootstrap?: boolean;
 }
 
 /** With what of it the node has in the file that is replaced. */
@@ -217,12 +219,16 @@ async function* newParts(
   }
 }
 
-function headerOf({ workspace, path, file, condition, partKey }: StoreJob, digester: Digester): WriteMessage {
+function headerOf(
+  { workspace, path, file, condition, partKey, bootstrap = false }: StoreJob,
+  digester: Digester,
+): WriteMessage {
   const { entry } = file;
   const isResumed = digester.sizeBytes > 0;
   const value = {
     workspace,
     path,
+    bootstrap,
     ...toWireCondition(condition),
     mode: entry.mode & 0o777,
     modifiedNs: entry.mtimeNs,

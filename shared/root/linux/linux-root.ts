@@ -22,12 +22,12 @@ import type {
   PartOptions,
   RootHandle,
   RootOptions,
-  SmallFile,
   StagedFile,
   StageOptions,
   WalkItem,
   WalkOptions,
 } from "../root-handle.ts";
+import type { SmallFile } from "../small-file.ts";
 import { createAsideName, type StageMarker } from "../staged-name.ts";
 import { batchWrite } from "./batch-write.ts";
 import type { RootContext } from "./context.ts";

@@ -3,12 +3,12 @@ import type { Look, LookOptions } from "../look.ts";
 import { announce, foundAbove, foundAt, openPlace, type RootContext, toEntry } from "./context.ts";
 import { statEntry } from "./descriptor.ts";
 import { findDeepest } from "./parents.ts";
-import { findPlace, forChange, type Start } from "./place.ts";
+import { findPlace, followingFolders, forChange, type Start } from "./place.ts";
 
 /** `RootHandle.look`. */
 export function look(context: RootContext, path: WorkspacePath, options: LookOptions): Look {
   // What is looked at as a change would see it is refused as the change would be.
-  const start = options.keepsLink ? forChange(context.start) : context.start;
+  const start = startOf(context, options);
   const above = lookAbove(start, path);
   if (above) {
     options.check?.(above.canonicalPath, above.found);
@@ -21,6 +21,11 @@ export function look(context: RootContext, path: WorkspacePath, options: LookOpt
   const stats = named.stat();
   options.check?.(canonicalPath, foundAt(stats));
   return { canonicalPath, found: foundAt(stats), entry: toEntry(path, stats, { canonicalPath }) };
+}
+
+function startOf({ start }: RootContext, { keepsLink, followFolders }: LookOptions): Start {
+  if (followFolders === true) return followingFolders(start);
+  return keepsLink ? forChange(start) : start;
 }
 
 /** Where nothing stands at the path: the deepest folder on the way to it. */

@@ -2,7 +2,8 @@ import { type BigIntStats, closeSync, fstatSync, read, readSync } from "node:fs"
 import { promisify } from "node:util";
 import type { WorkspacePath } from "../../names/workspace-path.ts";
 import { changedWhileRead, fileTooLarge, rootFault } from "../refusals.ts";
-import type { Entry, OpenFile, OpenFileOptions, SmallFile } from "../root-handle.ts";
+import type { Entry, OpenFile, OpenFileOptions } from "../root-handle.ts";
+import type { SmallFile } from "../small-file.ts";
 import {
   announce,
   foundAt,
@@ -15,7 +16,7 @@ import {
   toEntry,
 } from "./context.ts";
 import { openForReading } from "./descriptor.ts";
-import { findPlace } from "./place.ts";
+import { findPlace, followingFolders, type Place } from "./place.ts";
 
 const readAsync = promisify(read);
 /** A file that is written to again and again is read so often. */
@@ -38,7 +39,7 @@ function tryOpenBeneath(
   path: WorkspacePath,
   options: OpenFileOptions,
 ): OpenedFile | undefined {
-  using place = findPlace(context.start, path, "follow");
+  using place = findOpened(context, path, options);
   announce(context, "open", path);
   using named = openPlace(place, path);
   const canonicalPath = place.canonicalPath;
@@ -52,6 +53,11 @@ function tryOpenBeneath(
   } catch (error) {
     throw rootFault(error, path);
   }
+}
+
+function findOpened({ start }: RootContext, path: WorkspacePath, options: OpenFileOptions): Place {
+  if (options.followFolders !== true) return findPlace(start, path, "follow");
+  return findPlace(followingFolders(start), path, "keep");
 }
 
 /** `RootHandle.openFile`. */

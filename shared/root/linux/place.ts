@@ -33,6 +33,11 @@ export function forChange(start: Start): Start {
   return { ...start, isChanging: true };
 }
 
+/** The same beginning where links stay in the root, whatever is trusted outside: for what may be reached by an alias. */
+export function followingFolders(start: Start): Start {
+  return { ...start, followSymlinks: true, trusted: [] };
+}
+
 /** The same beginning for a canonical path: no link in it, but those that lead into trusted folders. */
 export function forCanonical(start: Start): Start {
   return { ...start, followSymlinks: false };

@@ -112,6 +112,7 @@ proves(
         path: "open/new",
         operation: FileOperation.READ,
         countBelow: false,
+        bootstrap: false,
         leaseEpoch: 0n,
       },
       callContext(),
