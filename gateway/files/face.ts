@@ -71,6 +71,8 @@ async function listExports(
       workspace: `${aliases.get(state.nodeId) ?? state.nodeId}:/${state.workspace}`,
       writable: state.writable,
       containment: state.containment,
+      ignoresCase: state.folding.case,
+      ignoresForm: state.folding.form,
       state: state.state,
       reason: state.reason ?? "",
       sinceMs: BigInt(state.sinceMs),

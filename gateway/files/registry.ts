@@ -5,6 +5,7 @@ import { PublicationKind } from "../../shared/gen/fairlead/v1/link_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { Lease } from "../../shared/lifetime/lease.ts";
 import { parseWorkspaceName } from "../../shared/names/alias.ts";
+import { foldsNothing, type NameFolding } from "../../shared/names/folded-name.ts";
 import type { Client } from "../../shared/rpc/service.ts";
 import type { Links, LiveLink, PublicationReader } from "../link/links.ts";
 import { parseDeclarations, type WorkspaceDeclaration } from "./declarations.ts";
@@ -26,8 +27,8 @@ export interface WorkspaceOffer {
   readonly containment: string;
   /** The node's own number of this export; another number is another registration. */
   readonly leaseEpoch: bigint;
-  /** Its volume takes upper and lower case for one; not by default. */
-  readonly ignoresCase?: boolean;
+  /** What its volume does not tell apart in names; nothing by default. */
+  readonly folding?: NameFolding;
 }
 
 /** An active registration; releasing it twice is harmless, also after another took its place. */
@@ -65,6 +66,8 @@ export interface WorkspaceState {
   readonly sinceMs: number;
   readonly writable: boolean;
   readonly containment: string;
+  /** What its volume does not tell apart in names, as far as its node has said. */
+  readonly folding: NameFolding;
   /** Rises with each registration; 0 before the first. */
   readonly epoch: number;
 }
@@ -219,7 +222,7 @@ class Registry implements WorkspaceRegistry {
   }
 
   ignoresCase(nodeId: string, workspace: string): boolean {
-    return this.#known.get(keyOf(nodeId, workspace))?.offer?.ignoresCase === true;
+    return this.#known.get(keyOf(nodeId, workspace))?.offer?.folding?.case === true;
   }
 
   list(): readonly WorkspaceState[] {
@@ -283,6 +286,7 @@ class Registry implements WorkspaceRegistry {
       sinceMs: known.sinceMs,
       writable: known.offer?.writable ?? false,
       containment: known.offer?.containment ?? "",
+      folding: known.offer?.folding ?? foldsNothing,
       epoch: known.epoch,
     };
   }
@@ -373,7 +377,7 @@ function toOffer(one: Export): Omit<WorkspaceOffer, "nodeId"> {
     writable: one.writable,
     containment: one.containment,
     leaseEpoch: one.leaseEpoch,
-    ignoresCase: one.ignoresCase,
+    folding: { case: one.ignoresCase, form: one.ignoresForm },
   };
 }
 

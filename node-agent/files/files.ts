@@ -205,7 +205,7 @@ async function requirePinned(
   await workspace.root.pinned(toPins([path, request.pin])).stat(path);
 }
 
-function toWireExport({ settings, epoch, fault, containment, ignoresCase }: ExportState): {
+function toWireExport({ settings, epoch, fault, containment, folding }: ExportState): {
   workspace: string;
   writable: boolean;
   containment: string;
@@ -213,6 +213,7 @@ function toWireExport({ settings, epoch, fault, containment, ignoresCase }: Expo
   leaseEpoch: bigint;
   reason: string;
   ignoresCase: boolean;
+  ignoresForm: boolean;
 } {
   return {
     workspace: settings.name,
@@ -221,6 +222,7 @@ function toWireExport({ settings, epoch, fault, containment, ignoresCase }: Expo
     state: fault ? "unavailable" : "available",
     leaseEpoch: BigInt(epoch),
     reason: fault ? fault.message : "",
-    ignoresCase: ignoresCase ?? false,
+    ignoresCase: folding?.case ?? false,
+    ignoresForm: folding?.form ?? false,
   };
 }

@@ -6,7 +6,8 @@ import { Turn } from "../../shared/lifetime/turn.ts";
 import { baseName, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { KnownFiles } from "../../shared/root/known-files.ts";
 import { readWhole, type WholeFile } from "../../shared/root/read-whole.ts";
-import type { Entry, RootHandle, WalkItem } from "../../shared/root/root-handle.ts";
+import type { Entry, RootHandle } from "../../shared/root/root-handle.ts";
+import type { WalkItem } from "../../shared/root/walk-options.ts";
 import { OneAtATime } from "../workers/one-at-a-time.ts";
 import { memoryFolder, parseMemoryPath, rootMemoryFiles } from "./memory-paths.ts";
 

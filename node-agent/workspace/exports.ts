@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
+import type { NameFolding } from "../../shared/names/folded-name.ts";
 import type { Containment } from "../../shared/root/root-handle.ts";
 import type { ExportSettings } from "./export-settings.ts";
 import { openWorkspace, type OpenWorkspaceOptions, type Workspace } from "./open-workspace.ts";
@@ -11,7 +12,7 @@ export interface ExportState {
   readonly epoch: number;
   readonly containment?: Containment;
   /** Its volume takes upper and lower case for one. */
-  readonly ignoresCase?: boolean;
+  readonly folding?: NameFolding;
   /** Why it is not available; undefined when it is. */
   readonly fault?: Fault;
 }
@@ -66,9 +67,7 @@ class ExportRegistry implements Exports {
     return [...this.#held.values()].map(({ settings, workspace, fault }) => ({
       settings,
       epoch: workspace?.epoch ?? 0,
-      ...(workspace
-        ? { containment: workspace.root.containment, ignoresCase: workspace.root.ignoresCase }
-        : {}),
+      ...(workspace ? { containment: workspace.root.containment, folding: workspace.root.folding } : {}),
       ...(fault ? { fault } : {}),
     }));
   }

@@ -28,11 +28,10 @@ import type {
   SmallWriteOptions,
   StagedFile,
   StageOptions,
-  WalkItem,
-  WalkOptions,
   WriteReceipt,
 } from "../../shared/root/root-handle.ts";
 import type { SmallFile } from "../../shared/root/small-file.ts";
+import type { WalkItem, WalkOptions } from "../../shared/root/walk-options.ts";
 import type { FileOperation, FilePolicy } from "./file-policy.ts";
 import { createPinCheck, type Pin, type PinCheck } from "./pin.ts";
 
@@ -95,8 +94,8 @@ class PolicedRoot implements GuardedRoot {
     return this.#root.containment;
   }
 
-  get ignoresCase(): boolean {
-    return this.#root.ignoresCase;
+  get folding(): RootHandle["folding"] {
+    return this.#root.folding;
   }
 
   get identity(): RootHandle["identity"] {

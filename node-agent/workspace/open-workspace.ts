@@ -195,7 +195,7 @@ class OpenedWorkspace implements Workspace {
 
   #compile(settings: ExportSettings): FilePolicy {
     const { root, closed, home } = this.#parts;
-    return createFilePolicy(settings, { ignoresCase: root.ignoresCase, closed, home });
+    return createFilePolicy(settings, { ignoresCase: root.folding.case, closed, home });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

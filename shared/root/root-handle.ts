@@ -1,5 +1,6 @@
 import type { Digest } from "../content/digest.ts";
 import type { Fault } from "../fault/fault.ts";
+import type { NameFolding } from "../names/folded-name.ts";
 import type { WorkspacePath } from "../names/workspace-path.ts";
 import type { FolderTime } from "./folder-time.ts";
 import type { FoundThing, Look, LookOptions } from "./look.ts";
@@ -7,6 +8,7 @@ import type { FoundPart, StagePart } from "./part.ts";
 import type { RemoveOptions } from "./remove-options.ts";
 import type { SmallFile } from "./small-file.ts";
 import type { TrustedFolder } from "./trusted-folder.ts";
+import type { WalkItem, WalkOptions } from "./walk-options.ts";
 
 /** What an entry is. A device, socket or FIFO is `other`. */
 export type EntryKind = "file" | "folder" | "link" | "other";
@@ -304,34 +306,6 @@ export interface MakeLinkOptions extends OperationOptions {
   readonly replace?: boolean;
 }
 
-/** What `walk` takes. */
-export interface WalkOptions extends OperationOptions {
-  readonly hide?: HideRule;
-  /** More entries are `LIMIT_REACHED`; 1,000,000 by default. */
-  readonly maxEntries?: number;
-  /** A deeper tree is `LIMIT_REACHED`; 64 by default. */
-  readonly maxDepth?: number;
-  /** Begin behind this path (relative to the workspace), which an earlier walk ended with. */
-  readonly after?: WorkspacePath;
-  /** As `list` has it: what cannot be read (a device, a link that leads out, one name of several) is an entry as well. */
-  readonly asListed?: boolean;
-  /** Read the content of files up to this size in the same turn; 0 (none) by default, at most 512 KiB. */
-  readonly contentUpToBytes?: number;
-  /** What is gone since its folder was read is a problem, `NOT_FOUND`; by default it is as if it had not been there. */
-  readonly tellsGone?: boolean;
-  readonly signal?: AbortSignal;
-}
-
-/** One thing that a walk met. */
-export type WalkItem =
-  | {
-      readonly kind: "entry";
-      readonly entry: Entry;
-      /** The file's bytes when they were asked for; the memory is used again once the next batch is taken. */
-      readonly content?: Uint8Array;
-    }
-  | { readonly kind: "problem"; readonly problem: Problem };
-
 /** A folder that is held open. */
 export interface OpenFolder extends AsyncDisposable {
   readonly canonicalPath: WorkspacePath;
@@ -348,8 +322,8 @@ export interface OpenFolder extends AsyncDisposable {
  */
 export interface RootHandle extends AsyncDisposable {
   readonly containment: Containment;
-  /** Whether the volume takes upper and lower case for one. */
-  readonly ignoresCase: boolean;
+  /** What the volume does not tell apart in names. */
+  readonly folding: NameFolding;
   /** Which folder this is: a root that was replaced by another under the same name differs. */
   readonly identity: { readonly device: bigint; readonly inode: bigint; readonly bornNs: bigint };
   /** Resolves with the number of leftovers that the sweep removed; never rejects. */

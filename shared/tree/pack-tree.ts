@@ -13,16 +13,11 @@ import {
 } from "../gen/fairlead/v1/files_pb.ts";
 import { relativePath, type WorkspacePath } from "../names/workspace-path.ts";
 import { changedWhileRead, fileTooLarge, notAFile } from "../root/refusals.ts";
-import type {
-  Entry,
-  HideRule,
-  OpenFile,
-  OperationOptions,
-  RootHandle,
-  WalkItem,
-} from "../root/root-handle.ts";
+import type { Entry, HideRule, OpenFile, OperationOptions, RootHandle } from "../root/root-handle.ts";
+import type { WalkItem } from "../root/walk-options.ts";
 import { createChunkPool } from "../rpc/chunk-memory.ts";
 import { toWireFault } from "../rpc/fault-wire.ts";
+import { toWireTwinship } from "./tree-names.ts";
 import { chunkBytes, maxInlineBytes, maxPackEntries, packBytes, type TreePart } from "./tree-part.ts";
 import { createTreeTally, type TreeTally } from "./tree-tally.ts";
 
@@ -35,6 +30,8 @@ export interface PackTreeOptions extends OperationOptions {
   readonly only?: readonly WorkspacePath[];
   /** Left out as if it were not there; the path is the workspace's. */
   readonly hide?: HideRule;
+  /** Left out as well, but what is packed is told from it where some volumes do not. */
+  readonly leave?: HideRule;
   /** Judges a file before it is opened; its fault makes the file a problem. */
   readonly mayRead?: (path: WorkspacePath) => Fault | undefined;
   /** The first problem ends the tree. */
@@ -67,11 +64,13 @@ export async function* packTree(options: PackTreeOptions): AsyncGenerator<TreePa
 }
 
 function walkAll(options: PackTreeOptions): AsyncIterable<readonly WalkItem[]> {
-  const { root, path, signal, maxEntries, maxDepth, hide, check } = options;
+  const { root, path, signal, maxEntries, maxDepth, hide, leave, check } = options;
   return root.walk(path, {
     contentUpToBytes: maxInlineBytes,
     tellsGone: true,
+    tellsTwins: true,
     ...(hide ? { hide } : {}),
+    ...(leave ? { leave } : {}),
     ...(check ? { check } : {}),
     ...(maxEntries === undefined ? {} : { maxEntries }),
     ...(maxDepth === undefined ? {} : { maxDepth }),
@@ -102,6 +101,8 @@ async function findOne({ root, check }: PackTreeOptions, path: WorkspacePath): P
   }
 }
 
+type MetEntry = Extract<WalkItem, { readonly kind: "entry" }>;
+
 class Packer {
   readonly #options: PackTreeOptions;
   readonly #tally: TreeTally = createTreeTally();
@@ -129,20 +130,20 @@ class Packer {
   }
 
   /** Puts an item in; a file that has to be read on its own comes back. */
-  take(item: WalkItem): Entry | undefined {
+  take(item: WalkItem): MetEntry | undefined {
     if (item.kind === "problem") {
       this.#fail(item.problem.path, item.problem.fault);
       return undefined;
     }
     const { entry, content } = item;
     if (entry.kind !== "file") {
-      this.#add(this.#toWire(entry, ""), undefined);
+      this.#add(this.#toWire(entry, ""), item);
       return undefined;
     }
     const refused = this.#options.mayRead?.(entry.path) ?? this.#tooLarge(entry);
     if (refused) this.#fail(entry.path, refused);
-    else if (!content) return entry;
-    else this.#add(this.#toWire(entry, digestOf(content)), content);
+    else if (!content) return item;
+    else this.#add(this.#toWire(entry, digestOf(content)), item);
     return undefined;
   }
 
@@ -152,10 +153,10 @@ class Packer {
     return fileTooLarge(entry.path, limit, entry.sizeBytes);
   }
 
-  #add(entry: WireEntry, content: Uint8Array | undefined): void {
+  #add(entry: WireEntry, { content, twinship }: MetEntry): void {
     this.#tally.add(entry);
     const inlineBytes = BigInt(content?.byteLength ?? 0);
-    this.#entries.push(create(TreeEntrySchema, { entry, inlineBytes }));
+    this.#entries.push(create(TreeEntrySchema, { entry, inlineBytes, ...toWireTwinship(twinship) }));
     if (!content || content.byteLength === 0) return;
     // A message has its memory to itself until it was sent: it may still be on its way when the next one is filled.
     this.#pack ??= this.#packs.take();
@@ -174,7 +175,7 @@ class Packer {
   }
 
   /** A large file: its entry, its chunks, its trailer. One that changes meanwhile is given up and named. */
-  async *stream(found: Entry): AsyncGenerator<TreePart, void> {
+  async *stream({ entry: found, twinship }: MetEntry): AsyncGenerator<TreePart, void> {
     const { root, signal, maxFileBytes } = this.#options;
     let file: OpenFile;
     try {
@@ -185,7 +186,8 @@ class Packer {
     }
     await using opened = file;
     const entry = this.#toWire(opened.entry, "");
-    yield { entries: [create(TreeEntrySchema, { entry, streamed: true })], content: empty };
+    const streamed = create(TreeEntrySchema, { entry, streamed: true, ...toWireTwinship(twinship) });
+    yield { entries: [streamed], content: empty };
     const digester = createDigester();
     try {
       // What is behind its announced end came meanwhile: that is seen as a change, and never sent.

@@ -14,7 +14,7 @@ import type { Pending, SmallFile, Streamed } from "./pending-entry.ts";
 import { copyLarge, readCopied, requireAnnounced, requireStanding } from "./standing.ts";
 import type { StoredTree, StoreTreeOptions } from "./store-tree-options.ts";
 import { startFolderTimes, type FolderTimes } from "./tree-folder-times.ts";
-import { createTreeNames } from "./tree-names.ts";
+import { createTreeNames, type TreeNames } from "./tree-names.ts";
 import { maxInlineBytes, maxNamedProblems, type TreePart, type TreeProblem } from "./tree-part.ts";
 import {
   differs,
@@ -64,7 +64,7 @@ class Storer implements AsyncDisposable {
   readonly #keepsEqual: boolean;
   readonly #batch: BatchWriter;
   readonly #times: FolderTimes;
-  readonly #names = createTreeNames();
+  readonly #names: TreeNames;
   /** Small files of the batch, in its order. */
   #staged: Pending[] = [];
   #pending: Pending[] = [];
@@ -77,6 +77,7 @@ class Storer implements AsyncDisposable {
 
   constructor(options: StoreTreeOptions) {
     this.#options = options;
+    this.#names = createTreeNames({ folding: options.root.folding });
     this.#precondition = { kind: options.precondition === "any" ? "any" : "absent" };
     this.#keepsEqual = options.precondition === "absent_or_equal";
     this.#times = startFolderTimes(options.root, options.path);
@@ -167,7 +168,7 @@ class Storer implements AsyncDisposable {
   async #store(pending: Pending, item: TreeEntry, content: Uint8Array): Promise<void> {
     const { entry } = pending;
     try {
-      const path = this.#pathOf(entry);
+      const path = this.#pathOf(item, entry);
       if (entry.kind === EntryKind.FILE) {
         // A file that is staged is stored only once it has its name.
         if ((await this.#storeFile(path, { pending, item, content })) === "staged") return;
@@ -202,8 +203,8 @@ class Storer implements AsyncDisposable {
     return "stored";
   }
 
-  #pathOf(entry: Entry): WorkspacePath {
-    const relative = this.#names.take(entry);
+  #pathOf(item: TreeEntry, entry: Entry): WorkspacePath {
+    const relative = this.#names.take(entry, item);
     requireDepth(relative, this.#options);
     const path = appendPath(this.#options.path, relative);
     requirePathBytes(path);
@@ -280,7 +281,7 @@ class Storer implements AsyncDisposable {
   async #openFile(streamed: Streamed, item: TreeEntry): Promise<void> {
     const { entry } = streamed;
     try {
-      const path = this.#pathOf(entry);
+      const path = this.#pathOf(item, entry);
       await requireStanding(this.#options.root, path, item);
       streamed.file = await openIncoming(this.#options.root, path, {
         ...this.#writing(entry),

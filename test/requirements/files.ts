@@ -392,4 +392,8 @@ export const files = [
     id: "files.bootstrap-alias",
     says: "A bootstrap read through a parent that is a link inside the workspace succeeds and reports the canonical path; a linked leaf or the same path as an ordinary read gives `SYMLINK_REFUSED`, and a parent that leads outside gives `PATH_ESCAPES` even where policy allows the outside file.",
   },
+  {
+    id: "files.name-twins",
+    says: "Before `Foo` and `foo`, or composed and decomposed forms of one name, are written to a target that treats them as one, both are listed as not portable and neither overwrites the other; the rest of the tree is written.",
+  },
 ] as const;

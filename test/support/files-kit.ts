@@ -91,7 +91,8 @@ export async function openFilesKit(options: FilesKitOptions = {}): Promise<Files
   const registry = createWorkspaceRegistry({ links: noLinks, clock });
   const nodeFiles = toldOf(createDirectClient(Files, temp.files), options.onNodeCall);
   const offer = { nodeId: node.id, workspace: "app", writable: true, containment: "kernel", leaseEpoch: 1n };
-  registry.register({ ...offer, ignoresCase: options.ignoresCase ?? false }, () => nodeFiles);
+  const folding = { case: options.ignoresCase ?? false, form: false };
+  registry.register({ ...offer, folding }, () => nodeFiles);
   const known = async (): Promise<NodeRecord> => ({ ...node });
   const nodes = { resolve: known, find: known };
   const { service: face } = await joinFiles({

@@ -60,7 +60,10 @@ async function sendRest(job: TreeJob): Promise<PutResult> {
   const cut = { transfer, remote, place: source, strict, overwrites: condition.kind === "any" };
   const { counts, problems, source: answered } = await storeRest(cut);
   const quiet = { ...job, problems: new Problems() };
-  const { source: stored } = await sendShare(quiet, { hide: (_, kind) => kind !== "folder", hasTimes: true });
+  const { source: stored } = await sendShare(quiet, {
+    leave: (_, kind) => kind !== "folder",
+    hasTimes: true,
+  });
   return {
     from: source.shown,
     to: remote.shown,
@@ -107,7 +110,7 @@ interface TreeJob extends PutJob {
 /** One stream of a tree. */
 interface Share {
   /** What of the tree it leaves to others. */
-  readonly hide?: HideRule;
+  readonly leave?: HideRule;
   /** Whether folders get their times: once nothing comes into them any more. */
   readonly hasTimes: boolean;
 }
@@ -121,8 +124,8 @@ async function sendAll(job: TreeJob): Promise<readonly FilesWriteTreeResponse[]>
   const shared = { ...job, transfer: { ...transfer, signal, call: { ...transfer.call, signal } } };
   const sending = Array.from({ length: jobs }, async (_, index) => {
     try {
-      const hide: HideRule = (path, kind) => kind !== "folder" && shareOf(path, jobs) !== index;
-      return await sendShare(shared, { hide, hasTimes: false });
+      const leave: HideRule = (path, kind) => kind !== "folder" && shareOf(path, jobs) !== index;
+      return await sendShare(shared, { leave, hasTimes: false });
     } catch (error) {
       failing.abort(error);
       throw error;
@@ -134,7 +137,7 @@ async function sendAll(job: TreeJob): Promise<readonly FilesWriteTreeResponse[]>
   const answers = await Promise.all(sending);
   // What failed has been named: this one only brings the folders' times.
   const quiet = { ...job, problems: new Problems() };
-  await sendShare(quiet, { hide: (_, kind) => kind !== "folder", hasTimes: true });
+  await sendShare(quiet, { leave: (_, kind) => kind !== "folder", hasTimes: true });
   return answers;
 }
 
@@ -151,7 +154,7 @@ function sendShare(job: TreeJob, share: Share): Promise<FilesWriteTreeResponse> 
 
 async function* treeMessages(
   { transfer, source, remote, top, extent, condition, strict, problems }: TreeJob,
-  { hide, hasTimes }: Share,
+  { leave, hasTimes }: Share,
 ): AsyncGenerator<MessageInitShape<typeof FilesWriteTreeRequestSchema>, void> {
   const { workspace, path } = remote;
   const { precondition } = toWireCondition(condition);
@@ -170,7 +173,7 @@ async function* treeMessages(
     path: source.path,
     strict,
     signal: transfer.signal,
-    ...(hide ? { hide } : {}),
+    ...(leave ? { leave } : {}),
   });
   for await (const { problems: found = [], ...part } of parts) {
     for (const problem of found) problems.add(problem);

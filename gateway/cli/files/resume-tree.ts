@@ -1,10 +1,12 @@
 import type { Source } from "../../../shared/gen/fairlead/v1/files_pb.ts";
+import type { NameFolding } from "../../../shared/names/folded-name.ts";
 import { appendPath, type WorkspacePath } from "../../../shared/names/workspace-path.ts";
 import type { TreeProblem } from "../../../shared/tree/tree-part.ts";
 import { differs } from "../../../shared/tree/tree-rules.ts";
 import type { LocalPlace } from "./local-place.ts";
 import type { Remote } from "./remote.ts";
 import { applyPlan } from "./sync/apply-plan.ts";
+import { askFolding, leaveTwins } from "./sync/leave-twins.ts";
 import { createExclusion, listLocal, listRemote, type FoundTree } from "./sync/list-trees.ts";
 import { planSync } from "./sync/plan-sync.ts";
 import type { SyncEntry } from "./sync/sync-entry.ts";
@@ -37,7 +39,12 @@ export async function fetchRest(cut: CutTree): Promise<ResumedTree> {
   const source = await listRemote(transfer, remote, { state: undefined, exclusion: createExclusion([]) });
   const target = await listHere(cut);
   const ends = { transfer, remote, root: place.root, at: place.path, shown: place.shown };
-  const problems = await carryRest(cut, { source, target, sides: pullSides(ends) });
+  const problems = await carryRest(cut, {
+    source,
+    target,
+    sides: pullSides(ends),
+    folding: place.root.folding,
+  });
   const folders = [...source.entries.values()].filter(({ kind }) => kind === "folder");
   await place.root.setFolderTimes(
     folders.map(({ path, modifiedNs }) => ({
@@ -54,7 +61,8 @@ export async function storeRest(cut: CutTree): Promise<ResumedTree> {
   const target = await listRemote(transfer, remote, { state: undefined, exclusion: createExclusion([]) });
   const source = await listHere(cut);
   const ends = { transfer, remote, root: place.root, at: place.path, shown: place.shown };
-  const problems = await carryRest(cut, { source, target, sides: pushSides(ends) });
+  const folding = await askFolding(transfer, remote);
+  const problems = await carryRest(cut, { source, target, sides: pushSides(ends), folding });
   return { counts: count(source, problems), problems, source: target.source };
 }
 
@@ -72,9 +80,12 @@ interface Rest {
   readonly source: FoundTree;
   readonly target: FoundTree;
   readonly sides: ReturnType<typeof pullSides>;
+  /** What the target's volume does not tell apart. */
+  readonly folding: NameFolding;
 }
 
-async function carryRest(cut: CutTree, { source, target, sides }: Rest): Promise<readonly TreeProblem[]> {
+async function carryRest(cut: CutTree, { sides, folding, ...trees }: Rest): Promise<readonly TreeProblem[]> {
+  const { source, target } = leaveTwins(trees, folding);
   const plan = planSync({
     source: source.entries,
     target: target.entries,

@@ -1,4 +1,5 @@
 import { digestOf } from "../../../shared/content/digest.ts";
+import { foldName } from "../../../shared/names/folded-name.ts";
 import type { Remote } from "./remote.ts";
 
 /** Hex digits of a suffix; more only where two of them are equal. */
@@ -10,21 +11,16 @@ const suffixDigits = 8;
  * the same in every run and in whatever order they are given.
  */
 export function nameApart(sources: readonly Remote[]): readonly Remote[] {
-  const takers = Map.groupBy(sources, ({ name }) => folded(name));
+  const takers = Map.groupBy(sources, ({ name }) => foldName(name));
   for (let digits = suffixDigits; ; digits += suffixDigits) {
     const named = sources.map((source) =>
-      (takers.get(folded(source.name))?.length ?? 0) > 1
+      (takers.get(foldName(source.name))?.length ?? 0) > 1
         ? { ...source, name: withSuffix(source, digits) }
         : source,
     );
-    const isApart = new Set(named.map(({ name }) => folded(name))).size === named.length;
+    const isApart = new Set(named.map(({ name }) => foldName(name))).size === named.length;
     if (isApart || digits >= 64) return named;
   }
-}
-
-/** One form for all spellings of a name that some volume takes for one. */
-function folded(name: string): string {
-  return name.normalize("NFC").toLowerCase();
 }
 
 function withSuffix({ name, shown }: Remote, digits: number): string {

@@ -1,5 +1,6 @@
 import { type BigIntStats, readlinkSync, statfsSync, statSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
+import type { NameFolding } from "../../names/folded-name.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import type { FolderTime } from "../folder-time.ts";
 import type { Look, LookOptions } from "../look.ts";
@@ -24,11 +25,10 @@ import type {
   RootOptions,
   StagedFile,
   StageOptions,
-  WalkItem,
-  WalkOptions,
 } from "../root-handle.ts";
 import type { SmallFile } from "../small-file.ts";
 import { createAsideName, type StageMarker } from "../staged-name.ts";
+import type { WalkItem, WalkOptions } from "../walk-options.ts";
 import { batchWrite } from "./batch-write.ts";
 import type { RootContext } from "./context.ts";
 import { type Descriptor, openTop } from "./descriptor.ts";
@@ -49,6 +49,12 @@ import { walk } from "./walk.ts";
 const procMagic = 0x9fa0;
 /** FAT, exFAT, CIFS, SMB2, HFS+: volumes that take `A` and `a` for one. */
 const caseIgnoring = new Set([0x4d44, 0x2011bab0, 0xff534d42, 0xfe534d42, 0x482b]);
+/** HFS+: it keeps every name decomposed. */
+const formIgnoring = new Set([0x482b]);
+
+function foldingOf(type: number): NameFolding {
+  return { case: caseIgnoring.has(type), form: formIgnoring.has(type) };
+}
 
 /** Opens a root on Linux: everything beneath it is reached through descriptors. Needs procfs. */
 export function openLinuxRoot(absolutePath: string, options: RootOptions): RootHandle {
@@ -110,7 +116,7 @@ interface Standing {
 
 class LinuxRoot implements RootHandle {
   readonly containment = "kernel";
-  readonly ignoresCase: boolean;
+  readonly folding: NameFolding;
   readonly swept: Promise<number>;
   readonly #absolutePath: string;
   readonly #options: RootOptions;
@@ -121,7 +127,7 @@ class LinuxRoot implements RootHandle {
     this.#absolutePath = absolutePath;
     this.#options = options;
     this.#standing = stand(top, options);
-    this.ignoresCase = caseIgnoring.has(tryStatfs(top.path) ?? 0);
+    this.folding = foldingOf(tryStatfs(top.path) ?? 0);
     this.swept = startSweep(this.#standing.context, options.sweep ?? false);
   }
 

@@ -2,6 +2,7 @@ import { closeSync, fstatSync } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import { Fault, isFault } from "../../fault/fault.ts";
 import { compareByUtf8, sortByUtf8 } from "../../names/byte-order.ts";
+import { findTwins, type Twinship } from "../../names/folded-name.ts";
 import { appendPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import {
   hardlinkRefused,
@@ -12,7 +13,8 @@ import {
   treeTooDeep,
   unsupportedType,
 } from "../refusals.ts";
-import type { Entry, WalkItem, WalkOptions } from "../root-handle.ts";
+import type { Entry, HideRule } from "../root-handle.ts";
+import type { WalkItem, WalkOptions } from "../walk-options.ts";
 import { announce, foundAt, isSameContent, isSameThing, type RootContext, toEntry } from "./context.ts";
 import {
   type Descriptor,
@@ -61,6 +63,7 @@ interface Level {
   readonly path: WorkspacePath;
   readonly canonicalPath: WorkspacePath;
   readonly steps: readonly Step[];
+  readonly twins: ReadonlyMap<string, Twinship>;
   at: number;
 }
 
@@ -70,6 +73,8 @@ interface Step {
   readonly named: NamedEntry;
   readonly isEntering: boolean;
 }
+
+const noTwins: ReadonlyMap<string, Twinship> = new Map();
 
 class TreeWalk implements Disposable {
   readonly #context: RootContext;
@@ -155,15 +160,17 @@ class TreeWalk implements Disposable {
   }
 
   #push(folder: Descriptor, path: WorkspacePath, canonicalPath: WorkspacePath): void {
-    const names = readNames(folder, path).filter(
-      ({ name, kind }) =>
-        this.#options.hide?.(appendPath(path, showName(name) as WorkspacePath), kind) !== true,
-    );
+    const { hide, leave, tellsTwins } = this.#options;
+    const isOut = (rule: HideRule | undefined, { name, kind }: NamedEntry): boolean =>
+      rule?.(appendPath(path, showName(name) as WorkspacePath), kind) === true;
+    const shown = readNames(folder, path).filter((named) => !isOut(hide, named));
+    const twins = tellsTwins === true ? findTwins(shown.map(({ name }) => showName(name))) : noTwins;
+    const names = leave ? shown.filter((named) => !isOut(leave, named)) : shown;
     const limit = this.#options.maxDepth ?? 64;
     // The deepest folder there may be is one without entries.
     if (names.length > 0 && this.#levels.length >= limit)
       throw treeTooDeep(limit, this.#levels.length + 1, path);
-    this.#levels.push({ folder, path, canonicalPath, steps: this.#plan(names, path), at: 0 });
+    this.#levels.push({ folder, path, canonicalPath, steps: this.#plan(names, path), twins, at: 0 });
   }
 
   #plan(names: readonly NamedEntry[], path: WorkspacePath): readonly Step[] {
@@ -207,7 +214,8 @@ class TreeWalk implements Disposable {
     try {
       const wanted = this.#inlineUpTo > 0 && named.kind === "file";
       const item = wanted ? this.#readFile(level, name, path) : this.#look(level, name, path);
-      if (item) this.#items.push(item);
+      const twinship = level.twins.get(name);
+      if (item) this.#items.push(twinship && item.kind === "entry" ? { ...item, twinship } : item);
       else this.#lose(path);
     } catch (error) {
       if (errnoOf(error) === "ENOENT") this.#lose(path);

@@ -51,6 +51,7 @@ function find({ source, target, base = new Map(), unread = [], exclude = [] }: S
     localTree: { identity: "here", entries: local, files: new Map(), problems: [] },
     base,
     unread: missing,
+    twins: [],
     plan: planSync({ source: remote, target: local, base, unread: missing, deletes: true }),
   };
 }

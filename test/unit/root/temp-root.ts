@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseWorkspacePath, type WorkspacePath } from "../../../shared/names/workspace-path.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
-import type { RootHandle, RootOptions, WalkItem, WalkOptions } from "../../../shared/root/root-handle.ts";
+import type { RootHandle, RootOptions } from "../../../shared/root/root-handle.ts";
+import type { WalkItem, WalkOptions } from "../../../shared/root/walk-options.ts";
 
 /** A root in a folder of its own, with a folder outside beside it; both are gone at the end. */
 export interface TempRoot extends AsyncDisposable {

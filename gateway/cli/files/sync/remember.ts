@@ -1,3 +1,4 @@
+import type { TreeProblem } from "../../../../shared/tree/tree-part.ts";
 import type { LocalPlace } from "../local-place.ts";
 import type { Applied } from "./apply-plan.ts";
 import { type Exclusion, isLeftOut, knowArrived, type LocalTree, type RemoteTree } from "./list-trees.ts";
@@ -18,6 +19,8 @@ export interface Found {
   readonly base: ReadonlyMap<string, string>;
   /** Paths that one side could not read. */
   readonly unread: ReadonlySet<string>;
+  /** What the target's volume would make one of two names: left alone. */
+  readonly twins: readonly TreeProblem[];
   readonly plan: SyncPlan;
 }
 

@@ -1,4 +1,5 @@
 import { Fault } from "../../../../shared/fault/fault.ts";
+import { foldsNothing } from "../../../../shared/names/folded-name.ts";
 import { confirm } from "../../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../../shared/terminal/command.ts";
 import type { Runtime } from "../../../../shared/terminal/runtime.ts";
@@ -9,8 +10,10 @@ import { runTransfer, type Transfer, type TransferCounts, type TransferEnds } fr
 import { applyPlan, type Applied } from "./apply-plan.ts";
 import { type EarlierChanges, followAttempts } from "./earlier-changes.ts";
 import { holdTarget } from "./hold-target.ts";
+import { askFolding, leaveTwins } from "./leave-twins.ts";
 import {
   createExclusion,
+  type FoundTree,
   isLeftOut,
   listLocal,
   listRemote,
@@ -97,12 +100,26 @@ async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
   await using folder = await openSyncFolder(job.local, !isPush && !isDry);
   if (isPush && !folder) throw noSource(job.local);
   const localTree = await listHere(job, folder, state);
-  const [source, target] = isPush ? [localTree, remoteTree] : [remoteTree, localTree];
+  const folding = isPush ? await askFolding(transfer, remote) : (folder?.root.folding ?? foldsNothing);
+  const sides = isPush
+    ? { source: localTree, target: remoteTree }
+    : { source: remoteTree, target: localTree };
+  const { source, target } = leaveTwins<FoundTree, FoundTree>(sides, folding);
   const base = baseFor(target, { state, isPush });
   const unread = new Set([...source.problems, ...target.problems].map(({ path }) => path));
   const trees = { source: source.entries, target: target.entries };
   const plan = planSync({ ...trees, base, unread, deletes: job.deletes });
-  const found: Found = { state, isPush, exclusion, remoteTree, localTree, base, unread, plan };
+  const found: Found = {
+    twins: source.problems.slice(sides.source.problems.length),
+    state,
+    isPush,
+    exclusion,
+    remoteTree,
+    localTree,
+    base,
+    unread,
+    plan,
+  };
   if (isDry || !folder) return resultOf(job, found, nothingApplied);
   await requireSameRoot({
     plan,
@@ -144,8 +161,8 @@ async function listHere(
 }
 
 function resultOf(job: SyncJob, found: Found, applied: Applied): TransferCounts & TransferEnds {
-  const { remoteTree, localTree, plan } = found;
-  const problems = [...remoteTree.problems, ...localTree.problems];
+  const { remoteTree, localTree, twins, plan } = found;
+  const problems = [...remoteTree.problems, ...localTree.problems, ...twins];
   const failed = [...problems, ...plan.clashes.map(toProblem), ...applied.failed];
   const [from, to] = job.isPush ? [job.local, job.remote.shown] : [job.remote.shown, job.local];
   // What an earlier attempt has brought is found as the same now, and was sent all the same.
