@@ -169,6 +169,65 @@ proves(
   },
 );
 
+test(
+  "a folder that became a file, and a file that became a folder, are replaced with --delete",
+  patience,
+  async () => {
+    for (const push of [[], ["--push"]]) {
+      const name = `kinds-${push.length}`;
+      await using kit = await makeSyncKit(pair, name);
+      const [source, target] = push.length > 0 ? [kit.local, kit.remote] : [kit.remote, kit.local];
+      await mkdir(join(source, "x/deep"), { recursive: true });
+      await mkdir(join(source, "mine"));
+      for (const at of ["x/one", "x/deep/two", "y", "mine/a", "z"])
+        await writeFile(join(source, at), `first ${at}`);
+      await kit.sync(...push);
+      await rename(join(source, "x/one"), join(source, "moved"));
+      for (const at of ["x", "y", "mine"]) await rm(join(source, at), { recursive: true });
+      await writeFile(join(source, "x"), "a file now");
+      await writeFile(join(source, "mine"), "a file now");
+      await mkdir(join(source, "y"));
+      await writeFile(join(source, "y/in"), "in a folder");
+      await writeFile(join(target, "mine/new"), "only here");
+
+      const before = await treeOf(target);
+      const plain = await kit.run("--json", ...push);
+      expect(plain.exitCode).toBe(7);
+      expect(failure(plain).failed.map(({ path, code }) => [path, code])).toEqual([
+        ["mine", "CONFLICT"],
+        ["x", "CONFLICT"],
+        ["y", "CONFLICT"],
+      ]);
+      expect(await treeOf(target)).toEqual({ ...before, moved: digestOf("first x/one") });
+      await rm(join(target, "moved"));
+
+      const dry = await kit.run("--json", "--delete", "--dry-run", ...push);
+      expect(dry.exitCode).toBe(7);
+      expect(await treeOf(target)).toEqual(before);
+      const real = await kit.run("--json", "--delete", ...push);
+      expect(failure(real).changes).toEqual(failure(dry).changes);
+      expect(failure(real).changes.map(({ action, path }) => `${action} ${path}`)).toEqual([
+        "remove y",
+        "remove x/one",
+        "remove x/deep/two",
+        "remove x/deep",
+        "remove x",
+        "create moved",
+        "create x",
+        "create y",
+        "create y/in",
+      ]);
+      // What only the target has made in a folder is not taken for what may go.
+      expect(failure(real).failed).toEqual([expect.objectContaining({ path: "mine", code: "CONFLICT" })]);
+      expect(await readFile(join(target, "mine/new"), "utf8")).toBe("only here");
+      await rm(join(target, "mine"), { recursive: true });
+      await kit.sync(...push);
+      expect(await treeOf(target)).toEqual(await treeOf(source));
+      expect((await kit.sync("--delete", ...push)).changes).toEqual([]);
+    }
+  },
+);
+
 proves(
   "files.sync-root-replaced",
   "a source that is another folder, empty, or lacks most of its files removes nothing without a person",

@@ -184,6 +184,7 @@ const entry = (path: string, kind: SyncEntry["kind"] = "file"): SyncEntry => ({
 const treeOf = (entries: readonly SyncEntry[]): Parameters<typeof leaveTwins>[0]["source"] => ({
   identity: "x",
   entries: new Map(entries.map((one) => [one.path, one])),
+  leftOut: [],
   problems: [],
 });
 

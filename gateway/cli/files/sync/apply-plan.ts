@@ -1,7 +1,8 @@
 import { type Fault, isFault } from "../../../../shared/fault/fault.ts";
+import { pathAndParents, type WorkspacePath } from "../../../../shared/names/workspace-path.ts";
 import type { TreePart, TreeProblem } from "../../../../shared/tree/tree-part.ts";
 import { resumableFromBytes } from "../part-key.ts";
-import type { Change } from "./plan-sync.ts";
+import { type Change, isAtOrBelow } from "./plan-sync.ts";
 import type { SyncEntry, SyncTree } from "./sync-entry.ts";
 import { bareParts, tellSent, withConditions, type Bare } from "./sync-parts.ts";
 
@@ -32,28 +33,31 @@ export interface Applied {
 const maxAskedFiles = 4_000;
 const maxAskedBytes = 512 * 1024;
 
-/** Makes the changes of a plan: content that the target has already is copied there, each other one travels once. */
+/**
+ * Makes the changes of a plan: content that the target has already is copied there, each other one travels once. What makes
+ * room goes once its content was copied to where it is wanted; what cannot go keeps its place.
+ */
 export async function applyPlan(
   changes: readonly Change[],
   target: SyncTree,
   sides: SyncSides,
 ): Promise<Applied> {
   const applying = new Applying(sides);
-  const made = changes.filter(({ action }) => action !== "remove");
-  const files = made.filter(({ entry }) => entry.kind === "file");
-  const standing = byContent(target.values());
-  const copies = files.flatMap((change): Bare[] => {
-    const copyFrom = standing.get(change.entry.content);
-    return copyFrom === undefined ? [] : [{ change, copyFrom }];
-  });
-  const others = made.filter(({ entry }) => entry.kind !== "file").map((change): Bare => ({ change }));
-  // What could not be copied, since it is another by now, travels as the rest.
-  const lost = await applying.bare([...others, ...copies]);
-  const copied = new Set(copies.map(({ change }) => change).filter((change) => !lost.has(change)));
+  const making = changes.filter(({ action }) => action !== "remove");
+  const going = changes.filter(({ makesRoom }) => makesRoom);
+  const gone = new Set(going.map(({ entry }) => entry.path));
+  const waits = ({ entry }: Change): boolean => isAtOrBelow(entry.path, gone);
+  const free = making.filter((change) => !waits(change));
+  const copied = await applying.copies(free, target.values());
+  const stays = new Set<string>();
+  for (const { entry } of going) if (!(await applying.makeRoom(entry))) stays.add(entry.path);
+  const roomy = making.filter(waits).filter(({ entry }) => !applying.isBarred(entry.path, stays));
+  const standing = going.length === 0 ? [] : [...target.values()].filter(({ path }) => !gone.has(path));
+  for (const change of await applying.copies(roomy, standing)) copied.add(change);
   const first = new Map<string, Change>();
   const later: Change[] = [];
-  for (const change of files) {
-    if (copied.has(change)) continue;
+  for (const change of [...free, ...roomy]) {
+    if (change.entry.kind !== "file" || copied.has(change)) continue;
     if (first.has(change.entry.content)) later.push(change);
     else first.set(change.entry.content, change);
   }
@@ -64,7 +68,8 @@ export async function applyPlan(
   });
   const uncopied = await applying.bare(again);
   await applying.contents([...uncopied]);
-  for (const { action, entry } of changes) if (action === "remove") await applying.remove(entry);
+  for (const { action, makesRoom, entry } of changes)
+    if (action === "remove" && !makesRoom) await applying.remove(entry);
   return applying.result;
 }
 
@@ -94,6 +99,20 @@ class Applying {
       sentFiles: this.#sentFiles,
       sent: this.#sent,
     };
+  }
+
+  /** Makes folders, links, and files whose content stands at the target already; gives the files. */
+  async copies(changes: readonly Change[], standing: Iterable<SyncEntry>): Promise<Set<Change>> {
+    const from = byContent(standing);
+    const bares = changes.flatMap((change): Bare[] => {
+      if (change.entry.kind !== "file") return [{ change }];
+      const copyFrom = from.get(change.entry.content);
+      return copyFrom === undefined ? [] : [{ change, copyFrom }];
+    });
+    // What could not be copied, since it is another by now, travels as the rest.
+    const lost = await this.bare(bares);
+    const copies = bares.filter(({ copyFrom, change }) => copyFrom !== undefined && !lost.has(change));
+    return new Set(copies.map(({ change }) => change));
   }
 
   /** Makes what needs no content; gives the copies whose source was not what it should be. */
@@ -142,13 +161,34 @@ class Applying {
   }
 
   async remove(entry: SyncEntry): Promise<void> {
+    const fault = await this.#removeOne(entry);
+    // A folder that holds what is left out, or what came meanwhile, stays.
+    if (!fault || (entry.kind === "folder" && fault.code === "NOT_EMPTY")) return;
+    this.#fail({ path: entry.path, fault });
+  }
+
+  /** Removes what stands in the way of something; false, with its failure noted, where it could not. */
+  async makeRoom(entry: SyncEntry): Promise<boolean> {
+    const fault = await this.#removeOne(entry);
+    if (fault) this.#fail({ path: entry.path, fault });
+    return fault === undefined;
+  }
+
+  /** Whether a path lies at or below one of those that had to stay: then it has failed as that one has. */
+  isBarred(path: string, stays: ReadonlySet<string>): boolean {
+    const at = pathAndParents(path as WorkspacePath).find((one) => stays.has(one));
+    const problem = at === undefined ? undefined : this.#failed.get(at);
+    if (problem) this.#fail({ path, fault: problem.fault });
+    return problem !== undefined;
+  }
+
+  async #removeOne(entry: SyncEntry): Promise<Fault | undefined> {
     try {
       await this.#sides.remove(entry);
+      return undefined;
     } catch (error) {
       if (!isOwnFault(error)) throw error;
-      // A folder that holds what is left out, or what came meanwhile, stays.
-      if (entry.kind === "folder" && error.code === "NOT_EMPTY") return;
-      if (error.code !== "NOT_FOUND") this.#fail({ path: entry.path, fault: error });
+      return error.code === "NOT_FOUND" ? undefined : error;
     }
   }
 

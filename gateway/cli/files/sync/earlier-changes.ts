@@ -1,5 +1,5 @@
 import type { Change, SyncPlan } from "./plan-sync.ts";
-import type { SyncTree } from "./sync-entry.ts";
+import { contentOf, type SyncTree } from "./sync-entry.ts";
 
 /** What an attempt found and planned. */
 export interface Attempt {
@@ -21,15 +21,28 @@ export function followAttempts(): EarlierChanges {
   let made: readonly Change[] = [];
   return {
     begin: ({ target, plan }) => {
-      const ahead = new Set(plan.changes.map(({ entry }) => entry.path));
-      made = [...planned.values()].filter(
-        ({ action, entry }) => !ahead.has(entry.path) && target.has(entry.path) === (action !== "remove"),
-      );
-      for (const change of plan.changes)
-        if (!planned.has(change.entry.path)) planned.set(change.entry.path, change);
+      const ahead = new Set(plan.changes.map(keyOf));
+      made = [...planned]
+        .filter(([key, change]) => !ahead.has(key) && isMade(change, target))
+        .map(([, change]) => change);
+      for (const change of plan.changes) {
+        const key = keyOf(change);
+        if (!planned.has(key)) planned.set(key, change);
+      }
     },
     get made() {
       return made;
     },
   };
+}
+
+/** A path may have two changes: what stands there goes, and something else comes. */
+function keyOf({ action, entry }: Change): string {
+  return `${action === "remove" ? "remove" : "make"}:${entry.path}`;
+}
+
+function isMade({ action, entry }: Change, target: SyncTree): boolean {
+  const standing = target.get(entry.path);
+  if (action !== "remove") return standing?.kind === entry.kind;
+  return standing === undefined || contentOf(standing) !== contentOf(entry);
 }

@@ -28,6 +28,8 @@ export interface FoundTree {
   /** Undefined when the folder is not there. */
   readonly identity: string | undefined;
   readonly entries: ReadonlyMap<string, SyncEntry>;
+  /** Paths that are there and were left out; not what is below them. */
+  readonly leftOut: readonly string[];
   readonly problems: readonly TreeProblem[];
 }
 
@@ -54,6 +56,9 @@ export interface Exclusion {
 export function createExclusion(patterns: readonly string[]): Exclusion {
   return { globs: createGlobSet(patterns, { field: "exclude" }) };
 }
+
+/** A tree that is not there. */
+export const nothingFound: FoundTree = { identity: undefined, entries: new Map(), leftOut: [], problems: [] };
 
 /** The tree at a remote path: its digest alone travels where it is the one that is remembered. */
 export async function listRemote(
@@ -97,7 +102,7 @@ export async function listRemote(
     }
   } catch (error) {
     if (!isFault(error, "NOT_FOUND")) throw error;
-    return { identity: undefined, digest: "", all: [], entries: new Map(), problems: [], source: undefined };
+    return { ...nothingFound, digest: "", all: [], source: undefined };
   }
   if (!isWhole)
     throw new Fault("INTEGRITY_FAILURE", "the manifest was cut off before its end", {
@@ -108,7 +113,7 @@ export async function listRemote(
     identity,
     digest: problems.length === 0 ? digest : "",
     all,
-    entries: leaveOut(all, exclusion),
+    ...leaveOut(all, exclusion),
     problems,
     source,
   };
@@ -133,16 +138,21 @@ export function isLeftOut(path: string, { globs }: Exclusion): boolean {
   return false;
 }
 
-function leaveOut(entries: readonly SyncEntry[], { globs }: Exclusion): Map<string, SyncEntry> {
-  const left = new Map<string, SyncEntry>();
+function leaveOut(all: readonly SyncEntry[], { globs }: Exclusion): Pick<FoundTree, "entries" | "leftOut"> {
+  const entries = new Map<string, SyncEntry>();
+  const leftOut: string[] = [];
   const out = new Set<string>();
-  for (const entry of entries) {
+  for (const entry of all) {
     const path = entry.path as WorkspacePath;
-    const isOut = out.has(parentPath(path) ?? rootPath) || globs.findItself(path) !== undefined;
-    if (!isOut) left.set(path, entry);
-    else if (entry.kind === "folder") out.add(path);
+    const isBelow = out.has(parentPath(path) ?? rootPath);
+    if (!isBelow && globs.findItself(path) === undefined) {
+      entries.set(path, entry);
+      continue;
+    }
+    if (!isBelow) leftOut.push(path);
+    if (entry.kind === "folder") out.add(path);
   }
-  return left;
+  return { entries, leftOut };
 }
 
 /** A change so young may be followed by another one with the same time: its digest is not remembered. In nanoseconds. */
@@ -164,8 +174,13 @@ export async function listLocal(root: RootHandle, options: ListLocalOptions): Pr
   const entries = new Map<string, SyncEntry>();
   const files = new Map<string, KnownFile>();
   const problems: TreeProblem[] = [];
-  const hide = (path: WorkspacePath): boolean =>
-    exclusion.globs.findItself(relativePath(path, top)) !== undefined;
+  const leftOut: string[] = [];
+  const hide = (path: WorkspacePath): boolean => {
+    const at = relativePath(path, top);
+    if (exclusion.globs.findItself(at) === undefined) return false;
+    leftOut.push(at);
+    return true;
+  };
   const youngNs = BigInt(Math.trunc(nowMs)) * 1_000_000n - tickNs;
   for await (const batch of root.walk(top, { hide, signal })) {
     for (const item of batch) {
@@ -187,7 +202,7 @@ export async function listLocal(root: RootHandle, options: ListLocalOptions): Pr
     }
   }
   const { device, inode, bornNs } = root.identity;
-  return { identity: `${device}:${inode}:${bornNs}`, entries, files, problems };
+  return { identity: `${device}:${inode}:${bornNs}`, entries, leftOut, files, problems };
 }
 
 /** A problem's path may be no path that can be asked for, but it begins with the tree's as every other. */

@@ -8,6 +8,8 @@ export interface PlanInput {
   readonly base: ReadonlyMap<string, string>;
   /** Paths that could not be read on one side: nothing at or below them is touched. */
   readonly unread: ReadonlySet<string>;
+  /** Paths of the target that are left out: they stay, and so does each folder that they lie in. None by default. */
+  readonly leftOut?: Iterable<string>;
   /** Remove at the target what the source has not. */
   readonly deletes: boolean;
   /** What the target has otherwise is replaced, whoever changed it. */
@@ -21,6 +23,8 @@ export interface Change {
   readonly entry: SyncEntry;
   /** What stands there now. */
   readonly standing?: SyncEntry;
+  /** Of a removal: it makes room for something of another kind, which is made after it. */
+  readonly makesRoom?: true;
 }
 
 /** A path that both sides have changed: it is left alone. */
@@ -29,11 +33,13 @@ export interface Clash {
   /** The content at each side: a digest, a link's target, `folder`, or `absent`. */
   readonly source: string;
   readonly target: string;
+  /** Set where the sides differ in kind: whether `--delete` would put the one in the place of the other. */
+  readonly kinds?: { readonly wouldDelete: boolean };
 }
 
 /** What a sync does. */
 export interface SyncPlan {
-  /** In order of their paths, what is made before what is removed. */
+  /** What makes room, then what is made, in order of the paths, then what is removed. */
   readonly changes: readonly Change[];
   readonly clashes: readonly Clash[];
   /** Paths that only the target has changed: they are left as they are. */
@@ -52,11 +58,24 @@ export function planSync(input: PlanInput): SyncPlan {
   let sameBytes = 0;
   // Folders that cannot be made, as something else stands there: nothing comes into them.
   const barred = new Set<string>();
+  // What goes as a whole, since something of another kind takes its place.
+  const replaced = new Set<string>();
+  const room = createRoom(input);
   for (const [path, entry] of input.source) {
     if (isAtOrBelow(path, input.unread) || isAtOrBelow(path, barred)) continue;
     const standing = input.target.get(path);
+    if (standing && standing.kind !== entry.kind) {
+      const isUntouched = room.isUntouched(standing);
+      if (input.deletes && isUntouched) {
+        replaced.add(path);
+        changes.push({ action: "create", entry });
+        continue;
+      }
+      if (entry.kind === "folder") barred.add(path);
+      clashes.push({ ...toClash(path, entry, standing), kinds: { wouldDelete: isUntouched } });
+      continue;
+    }
     const verdict = judge(entry, standing, input);
-    if (verdict === "clash" && entry.kind === "folder") barred.add(path);
     if (verdict === "clash") clashes.push(toClash(path, entry, standing));
     else if (verdict === "kept") kept.push(path);
     else if (verdict !== "same") changes.push({ action: verdict, entry, ...(standing ? { standing } : {}) });
@@ -64,8 +83,41 @@ export function planSync(input: PlanInput): SyncPlan {
     sameFiles += 1;
     sameBytes += entry.sizeBytes;
   }
-  const removals = input.deletes ? planRemovals(input, clashes) : [];
-  return { changes: [...changes, ...removals], clashes, kept, sameFiles, sameBytes };
+  const removals = input.deletes ? planRemovals(input, { clashes, replaced }) : [];
+  const [first, last] = [
+    removals.filter(({ makesRoom }) => makesRoom),
+    removals.filter(({ makesRoom }) => !makesRoom),
+  ];
+  return { changes: [...first, ...changes, ...last], clashes, kept, sameFiles, sameBytes };
+}
+
+/** Tells what of the target may go for something of another kind. */
+interface Room {
+  /**
+   * Whether an entry, with all that is in it, is as the last sync has left it: also what is new, what could not be read and
+   * what is left out is somebody's.
+   */
+  isUntouched(standing: SyncEntry): boolean;
+}
+
+function createRoom({ target, base, unread, leftOut = [] }: PlanInput): Room {
+  let touched: Set<string> | undefined;
+  const findTouched = (): Set<string> => {
+    const found = new Set<string>();
+    const add = (path: string): void => {
+      for (let at = path; at !== "" && !found.has(at); at = parentOf(at)) found.add(at);
+    };
+    for (const [path, entry] of target) if (base.get(path) !== contentOf(entry)) add(path);
+    for (const path of unread) add(path);
+    for (const path of leftOut) add(path);
+    return found;
+  };
+  return {
+    isUntouched: ({ path }) => {
+      touched ??= findTouched();
+      return !touched.has(path);
+    },
+  };
 }
 
 function judge(
@@ -76,8 +128,6 @@ function judge(
   if (!standing) return "create";
   const [wanted, found] = [contentOf(entry), contentOf(standing)];
   if (wanted === found) return hasMode(entry, standing) ? "same" : "mode";
-  // A folder is not replaced by a file, nor a file by a folder: all that is in it would go.
-  if (entry.kind !== standing.kind) return "clash";
   const known = base.get(entry.path);
   if (overwrites === true || known === found) return "change";
   return known === wanted ? "kept" : "clash";
@@ -88,12 +138,21 @@ function hasMode(a: SyncEntry, b: SyncEntry): boolean {
   return a.kind !== "file" || (a.mode & 0o777) === (b.mode & 0o777);
 }
 
-function planRemovals({ source, target, base, unread }: PlanInput, clashes: Clash[]): Change[] {
+interface Judged {
+  readonly clashes: Clash[];
+  readonly replaced: ReadonlySet<string>;
+}
+
+function planRemovals({ source, target, base, unread }: PlanInput, { clashes, replaced }: Judged): Change[] {
   const removals: Change[] = [];
   const stays = new Set<string>();
   // Where a folder stands on one side and something else on the other, all that is in it is left as well.
   const left = new Set(clashes.map(({ path }) => path));
   for (const [path, entry] of [...target].toReversed()) {
+    if (isAtOrBelow(path, replaced)) {
+      removals.push({ action: "remove", entry, standing: entry, makesRoom: true });
+      continue;
+    }
     if (source.has(path) || stays.has(path)) continue;
     if (isAtOrBelow(path, unread) || isAtOrBelow(path, left)) continue;
     const known = base.get(path);

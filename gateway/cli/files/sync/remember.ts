@@ -122,12 +122,12 @@ export function nextBase(found: Found, applied: Pick<Applied, "failed" | "sent">
     const isKnown = remote.has(path) || local.has(path) || isAtOrBelow(path, unread);
     if (!isKnown && !isLeftOut(path, exclusion)) base.delete(path);
   }
+  for (const { action, entry } of plan.changes)
+    if (action === "remove" && !failed.has(entry.path)) base.delete(entry.path);
   for (const [path, entry] of isPush ? local : remote) {
     if (isAtOrBelow(path, left) || failed.has(path) || isAtOrBelow(path, unread)) continue;
     const digest = applied.sent.get(path);
     base.set(path, digest === undefined ? contentOf(entry) : contentOf({ kind: "file", content: digest }));
   }
-  for (const { action, entry } of plan.changes)
-    if (action === "remove" && !failed.has(entry.path)) base.delete(entry.path);
   return base;
 }

@@ -17,6 +17,7 @@ import {
   isLeftOut,
   listLocal,
   listRemote,
+  nothingFound,
   type Exclusion,
   type LocalTree,
 } from "./list-trees.ts";
@@ -37,7 +38,10 @@ export const syncCommand: CommandModule = {
   ],
   options: [
     { flags: "--push", text: "from here to the node" },
-    { flags: "--delete", text: "remove at the target what the source has not" },
+    {
+      flags: "--delete",
+      text: "remove at the target what the source has not, and what makes room where a folder became a file or a file a folder",
+    },
     {
       flags: "--exclude <glob>",
       text: "leave paths out on both sides (**/*.log for a name in every folder); may be given several times",
@@ -108,7 +112,7 @@ async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
   const base = baseFor(target, { state, isPush });
   const unread = new Set([...source.problems, ...target.problems].map(({ path }) => path));
   const trees = { source: source.entries, target: target.entries };
-  const plan = planSync({ ...trees, base, unread, deletes: job.deletes });
+  const plan = planSync({ ...trees, base, unread, leftOut: target.leftOut, deletes: job.deletes });
   const found: Found = {
     twins: source.problems.slice(sides.source.problems.length),
     state,
@@ -151,7 +155,7 @@ async function listHere(
   folder: LocalPlace | undefined,
   state: SyncState | undefined,
 ): Promise<LocalTree> {
-  if (!folder) return { identity: undefined, entries: new Map(), files: new Map(), problems: [] };
+  if (!folder) return { ...nothingFound, files: new Map() };
   return await listLocal(folder.root, {
     exclusion,
     known: state?.localFiles ?? new Map<string, never>(),
@@ -193,10 +197,22 @@ function resultOf(job: SyncJob, found: Found, applied: Applied): TransferCounts 
   };
 }
 
-function toProblem({ path, source, target }: Clash): { readonly path: string; readonly fault: Fault } {
-  const fault = new Fault("CONFLICT", `${path} differs on both sides; both are left as they are`, {
-    details: { path, source, target },
-    hint: "look at both, and get or put the one that is meant with --if-match any",
-  });
+function toProblem({ path, source, target, kinds }: Clash): { readonly path: string; readonly fault: Fault } {
+  const details = { path, source, target };
+  if (!kinds) {
+    const fault = new Fault("CONFLICT", `${path} differs on both sides; both are left as they are`, {
+      details,
+      hint: "look at both, and get or put the one that is meant with --if-match any",
+    });
+    return { path, fault };
+  }
+  const hint = kinds.wouldDelete
+    ? "repeat with --delete: nothing at the target was changed since the last sync"
+    : "move what stands at the target away, and repeat the command";
+  const fault = new Fault(
+    "CONFLICT",
+    `${path} is not of the same kind on both sides, a file, a folder or a link; both are left as they are`,
+    { details, hint },
+  );
   return { path, fault };
 }
