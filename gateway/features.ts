@@ -5,7 +5,6 @@ import { parseAddress } from "../shared/identity/address.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
 import type { Scope } from "../shared/lifetime/scope.ts";
 import type { Log } from "../shared/log/log.ts";
-import { parseAlias } from "../shared/names/alias.ts";
 import type { ServiceImplementation } from "../shared/rpc/service.ts";
 import { type Approvals, createApprovals } from "./approvals/approvals.ts";
 import { type Audit, openAudit } from "./audit/audit.ts";
@@ -15,9 +14,9 @@ import type { ContentStore } from "./files/content-store.ts";
 import type { WorkspaceRegistry } from "./files/registry.ts";
 import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocation.ts";
 import { followIdentities } from "./follow-identities.ts";
-import { joinContent } from "./join-content.ts";
 import { joinFiles, joinGrants, joinRegistry } from "./join-files.ts";
 import { policyParts, startPolicy } from "./join-policy.ts";
+import { joinSkills } from "./join-skills.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
 import { keepPresences, recallPresences } from "./link/kept-presences.ts";
@@ -42,8 +41,7 @@ import { createSessionSkills } from "./sessions/session-skills.ts";
 import { createSessions } from "./sessions/sessions.ts";
 import { createTokens, type Tokens } from "./sessions/tokens.ts";
 import { createUsers } from "./sessions/users.ts";
-import { createSkillCatalogue, type SkillCatalogue } from "./skills/catalogue.ts";
-import { createStoredAssignments } from "./skills/stored-assignments.ts";
+import type { SkillCatalogue } from "./skills/catalogue.ts";
 import { nextGeneration } from "./store/generations.ts";
 import { openStore, type Store } from "./store/store.ts";
 import { createToolCatalogue, type ToolCatalogue } from "./tools/catalogue.ts";
@@ -223,16 +221,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   );
   const known = await pairing.nodes.list();
   const aliases = new Map(known.map((node) => [node.id, node.alias]));
-  const skills = createSkillCatalogue({
-    aliasOf: async (nodeId) => {
-      const alias = aliases.get(nodeId);
-      return alias === undefined ? undefined : parseAlias(alias);
-    },
-    assignments: createStoredAssignments(store, clock),
-    clock,
-    log: log.child({ room: "skills" }),
-  });
-  const content = await joinContent(scope, { settings, skills, known, deps });
+  const { skills, content } = await joinSkills(scope, { settings, deps, store, aliases, known });
   const tools = createToolCatalogue();
   const links = scope.use(
     joinLinks({

@@ -1,3 +1,4 @@
+import { filesBench } from "./requirements/files-bench.ts";
 import { filesWatch } from "./requirements/files-watch.ts";
 import { files } from "./requirements/files.ts";
 import { fleet } from "./requirements/fleet.ts";
@@ -19,6 +20,7 @@ export interface Requirement {
 
 type Taken =
   | (typeof files)[number]
+  | (typeof filesBench)[number]
   | (typeof filesWatch)[number]
   | (typeof fleet)[number]
   | (typeof installs)[number]
@@ -37,6 +39,7 @@ export type RequirementId = Taken["id"];
 /** Every promise taken on, feature by feature. */
 export const requirements: readonly Requirement[] = [
   ...files,
+  ...filesBench,
   ...filesWatch,
   ...fleet,
   ...installs,

@@ -1,10 +1,17 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { SessionsListSkillsResponse, Skill, Tool } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { SkillReason } from "../skills/catalogue-skill.ts";
-import type { SkillFile, SkillFilePart } from "../skills/resources.ts";
+import type { SkillFilePart } from "../skills/resources.ts";
 import type { Explanation } from "../tools/explain.ts";
 import type { CallPart } from "../tools/tool-result.ts";
 import type { MemoryAnswer, MemoryFindings, MemoryLines, MemoryQuestion } from "./session-memory.ts";
+
+/** A file of a skill, its path relative to the skill's folder. */
+export interface FaceSkillFile {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly digest: string;
+}
 
 /** A tool as clients are told of it. */
 export type FaceTool = Omit<Tool, "$typeName" | "$unknown">;
@@ -76,7 +83,7 @@ export interface SessionFace {
   listSkillFiles(options: {
     readonly name: string;
     readonly signal: AbortSignal;
-  }): Promise<readonly SkillFile[]>;
+  }): Promise<readonly FaceSkillFile[]>;
   readSkill(options: {
     readonly name: string;
     /** Relative to the skill's folder; empty for its instruction file. */

@@ -37,7 +37,7 @@ export function openLocalFace(sessionId: string, parts: FaceParts): SessionFace 
       yield* parts.tools.call(await caller(), call);
     },
     explainTool: async ({ name }) => await parts.tools.explain(await caller(), name),
-    listSkills: async () => toSkillList(await parts.skills.list(await caller())),
+    listSkills: async () => toSkillList(await parts.skills.prepare(await caller())),
     listSkillFiles: async (request) => await parts.skills.files(await caller(), request),
     readSkill: async function* readSkill(request) {
       yield* parts.skills.read(await caller(), request);

@@ -31,6 +31,8 @@ export interface CatalogueSkill {
   readonly reasons: readonly SkillReason[];
   /** Digest of its instruction file; empty where that was not read. */
   readonly digest: string;
+  /** Digest of all its files, by path, content, size and executable mark; empty where that is not known. */
+  readonly revision: string;
   /** Where it can be read from: `skill://NODE/NAME/SKILL.md`, the same in every list; empty for one that has no name. */
   readonly location: string;
   /** Its front matter as JSON; empty for one that is broken. */

@@ -16,6 +16,8 @@ export interface SkillCatalogueOptions {
   /** The alias of a node, or undefined for one that is not known or revoked. */
   readonly aliasOf: (nodeId: string) => Promise<Alias | undefined>;
   readonly assignments: NameAssignments;
+  /** Keeps what the list will name before it is shown; by default nothing is. */
+  readonly keep?: (link: LiveLink, published: readonly PublishedSkill[]) => Promise<void>;
   readonly clock?: Clock;
   readonly log: Log;
 }
@@ -134,6 +136,7 @@ class Catalogue implements SkillCatalogue {
     const alias = await this.#options.aliasOf(nodeId);
     if (alias === undefined) return;
     const skills = await this.#nameAll(published, { nodeId, alias });
+    await this.#options.keep?.(link, published);
     // What an older link still had to say comes too late.
     if (link.signal.aborted || (this.#nodes.get(nodeId)?.generation ?? 0) > generation) return;
     const sinceMs = this.#clock.now();

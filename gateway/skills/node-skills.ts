@@ -50,6 +50,7 @@ export function toListed(
     state,
     reasons: toReasons(skill, { node, state }),
     digest: published.digest,
+    revision: published.revision,
     location: isKnown
       ? `skill://${node.alias}/${(skill.name ?? "").slice(node.alias.length + 1)}/SKILL.md`
       : "",

@@ -22,6 +22,8 @@ export interface PublishedSkill {
   readonly state: "ok" | "broken" | "skipped";
   readonly reasons: readonly SkillReason[];
   readonly digest: string;
+  /** Of all its files; empty where its node does not say. */
+  readonly revision: string;
   readonly frontMatterJson: string;
   /** What its machine lacks; empty for one that may be offered. */
   readonly failedGates: readonly FailedGate[];
@@ -71,7 +73,8 @@ function check(wire: WireSkill): PublishedSkill | undefined {
     path: cut(diagnostic.path),
     line: diagnostic.line,
   }));
-  const place = { workspace, folder: wire.folder, digest };
+  const revision = isDigest(wire.revision) ? wire.revision : "";
+  const place = { workspace, folder: wire.folder, digest, revision };
   const isOk =
     wire.state === "ok" && isSkillName(wire.name) && digest !== "" && isDescription(wire.description);
   if (!isOk) {
@@ -119,6 +122,7 @@ function toSkipped(path: string, fault: Fault): PublishedSkill | undefined {
     state: "skipped",
     reasons: [reason],
     digest: "",
+    revision: "",
     frontMatterJson: "",
     failedGates: [],
   };

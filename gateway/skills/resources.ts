@@ -2,12 +2,17 @@ import { findNearest } from "../../shared/config/nearest.ts";
 import { digestOf, isDigest } from "../../shared/content/digest.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
-import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 import { parseWorkspacePath } from "../../shared/names/workspace-path.ts";
-import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
+import type { BundleFile } from "../../shared/skill-file/bundle.ts";
 import { instructionFileName } from "../../shared/skill-file/limits.ts";
-import { type ContentStore, maxContentBytes, type OpenContent } from "../files/content-store.ts";
+import {
+  type ContentKey,
+  type ContentStore,
+  maxContentBytes,
+  type OpenContent,
+} from "../files/content-store.ts";
 import type { Links } from "../link/links.ts";
+import type { Bundles } from "./bundles.ts";
 import type { CatalogueSkill, SkillList } from "./catalogue-skill.ts";
 
 /** One part holds at most so many bytes. */
@@ -28,8 +33,10 @@ export interface ReadSkillOptions {
   readonly name: string;
   /** A companion file, relative to the skill's folder; the instruction file by default. */
   readonly path?: string;
-  /** Where instruction files are kept that were read before. */
+  /** Where files are kept that were read before. */
   readonly content?: KeptSkillFiles;
+  /** What tells the files of a revision; without it a companion is read as it is now. */
+  readonly bundles?: Bundles;
   /** What was read before is given also while its node is offline: a session keeps what it was shown. */
   readonly keepsOffline?: boolean;
   readonly signal?: AbortSignal;
@@ -45,16 +52,33 @@ export async function* readSkillFile(options: ReadSkillOptions): AsyncIterable<S
   const skill = findSkill(options.list, options.name);
   const path = options.path === undefined || options.path === "" ? "" : parseCompanion(options.path);
   const isInstructions = path === "" || path === instructionFileName;
-  if (isInstructions && options.content && isKeepable(skill, options)) {
-    using kept = await findKept(options.content, skill);
+  const digest = isInstructions ? skill.digest : await findCompanion(options, skill, path);
+  const key = isDigest(digest) ? { nodeId: skill.nodeId, digest } : undefined;
+  if (key && options.content && isKeepable(skill, options)) {
+    using kept = await findKept(options.content, key, skill);
     if (kept) {
-      yield* partsOf(kept.bytes, skill.digest);
+      yield* partsOf(kept.bytes, key.digest);
       return;
     }
   }
   requireReadable(skill);
-  const parts = readFromNode(options, { skill, path, isInstructions });
-  yield* isInstructions && options.content ? keeping(parts, options.content, skill) : parts;
+  const parts = readFromNode(options, { skill, path, digest });
+  yield* key && options.content ? keeping(parts, options.content, key) : parts;
+}
+
+/** The digest of a companion in the revision that the list shows; empty where none is known. */
+async function findCompanion(
+  { bundles, signal }: ReadSkillOptions,
+  skill: CatalogueSkill,
+  path: string,
+): Promise<string> {
+  if (!bundles || skill.revision === "") return "";
+  const { files, problems } = await bundles.find(skill, signal);
+  const found = files.find((file) => file.path === path);
+  if (found) return found.digest;
+  const problem = problems.find((one) => one.path === path);
+  if (problem) throw problem.fault;
+  throw new Fault("NOT_FOUND", `${path} is no file of ${skill.name}`, { details: { path } });
 }
 
 /** Where the content of skills' files is kept. */
@@ -66,11 +90,13 @@ function isKeepable(skill: CatalogueSkill, { keepsOffline }: ReadSkillOptions): 
   return keepsOffline === true && skill.state === "offline" && skill.location !== "";
 }
 
-async function findKept(content: KeptSkillFiles, skill: CatalogueSkill): Promise<OpenContent | undefined> {
-  const { nodeId, digest, state } = skill;
-  if (!isDigest(digest)) return undefined;
+async function findKept(
+  content: KeptSkillFiles,
+  key: ContentKey,
+  { state }: CatalogueSkill,
+): Promise<OpenContent | undefined> {
   try {
-    return await content.open({ nodeId, digest });
+    return await content.open(key);
   } catch (error) {
     // What was altered comes from the node again, as long as there is one.
     if (state !== "offline" && isFault(error, "INTEGRITY_FAILURE")) return undefined;
@@ -89,7 +115,7 @@ function* partsOf(bytes: Buffer, digest: string): Generator<SkillFilePart> {
 async function* keeping(
   parts: AsyncIterable<SkillFilePart>,
   content: KeptSkillFiles,
-  { nodeId, digest }: CatalogueSkill,
+  key: ContentKey,
 ): AsyncGenerator<SkillFilePart, void> {
   const pieces: Buffer[] = [];
   let sizeBytes = 0;
@@ -99,9 +125,9 @@ async function* keeping(
       // Whoever takes the part may give its memory back.
       if (sizeBytes <= maxContentBytes) pieces.push(Buffer.from(part.bytes));
     }
-    if (part.kind === "trailer" && sizeBytes <= maxContentBytes && isDigest(digest)) {
+    if (part.kind === "trailer" && sizeBytes <= maxContentBytes) {
       const bytes = Buffer.concat(pieces);
-      if (digestOf(bytes) === digest) await content.keep({ nodeId, digest }, bytes);
+      if (digestOf(bytes) === key.digest) await content.keep(key, bytes);
     }
     yield part;
   }
@@ -110,18 +136,19 @@ async function* keeping(
 interface NodeRead {
   readonly skill: CatalogueSkill;
   readonly path: string;
-  readonly isInstructions: boolean;
+  /** Which it has to have; empty for any. */
+  readonly digest: string;
 }
 
 async function* readFromNode(
   options: ReadSkillOptions,
-  { skill, path, isInstructions }: NodeRead,
+  { skill, path, digest }: NodeRead,
 ): AsyncGenerator<SkillFilePart, void> {
   const parts = options.links
     .get(skill.nodeId)
     .client(Skills)
     .readFile(
-      { workspace: skill.workspace, folder: skill.folder, path, ifMatch: isInstructions ? skill.digest : "" },
+      { workspace: skill.workspace, folder: skill.folder, path, ifMatch: digest },
       options.signal ? { signal: options.signal } : {},
     );
   for await (const { part } of parts) {
@@ -133,28 +160,18 @@ async function* readFromNode(
   }
 }
 
-/** A file of a skill. */
-export interface SkillFile {
-  /** Relative to the skill's folder. */
-  readonly path: string;
-  readonly sizeBytes: number;
-  readonly digest: string;
-}
-
-/** The files of a skill as they are on its node now, in order of their paths; fails as `readSkillFile` does. */
-export async function listSkillFiles(options: Omit<ReadSkillOptions, "path">): Promise<readonly SkillFile[]> {
-  const skill = findSkill(options.list, options.name);
+/** The files of a skill as the list shows them, in order of their paths; fails as `readSkillFile` does. */
+export async function listSkillFiles({
+  bundles,
+  list,
+  name,
+  signal,
+}: Pick<ReadSkillOptions, "list" | "name" | "signal"> & { readonly bundles: Bundles }): Promise<
+  readonly BundleFile[]
+> {
+  const skill = findSkill(list, name);
   requireReadable(skill);
-  const { workspace, folder } = skill;
-  const client = options.links.get(skill.nodeId).client(Skills);
-  const answer = await client.listFiles(
-    { workspace, folder },
-    options.signal ? { signal: options.signal } : {},
-  );
-  if (answer.fault) throw fromWireFault(answer.fault);
-  return answer.files
-    .map(({ path, sizeBytes, digest }) => ({ path, sizeBytes: Number(sizeBytes), digest }))
-    .toSorted((a, b) => compareByUtf8(a.path, b.path));
+  return (await bundles.find(skill, signal)).files;
 }
 
 /** The skill of that name; an eligible one before any other. `NOT_FOUND` with the nearest name in the hint. */

@@ -3,7 +3,7 @@ import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 import type { CatalogueSkill } from "./catalogue-skill.ts";
 
 /** Names the form of the hash's input: another form gives other hashes. */
-const form = "skills 1";
+const form = "skills 2";
 
 /**
  * Names a list of skills by what it was made from: owner, place, name, state and instruction digest of each. Equal
@@ -19,6 +19,7 @@ export function snapshotOf(skills: readonly CatalogueSkill[]): string {
       skill.folder,
       skill.state,
       skill.digest,
+      skill.revision,
       skill.description,
       skill.reasons.map((reason) => [reason.code, reason.path, reason.line, reason.message]),
     ]),

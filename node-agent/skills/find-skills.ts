@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { Digest } from "../../shared/content/digest.ts";
+import { type Digest, isDigest } from "../../shared/content/digest.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { EntryProblemSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { PublishedSkillSchema } from "../../shared/gen/fairlead/v1/skills_pb.ts";
@@ -11,6 +11,7 @@ import { readWhole } from "../../shared/root/read-whole.ts";
 import type { RootHandle } from "../../shared/root/root-handle.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import { admitSkills } from "../../shared/skill-file/admit.ts";
+import { revisionOf } from "../../shared/skill-file/bundle.ts";
 import {
   discoverSkills,
   type FoundSkill,
@@ -19,6 +20,7 @@ import {
   workspaceSkillRoots,
 } from "../../shared/skill-file/discover.ts";
 import { instructionFileName, type SkillLimits } from "../../shared/skill-file/limits.ts";
+import { listSkillFiles } from "../../shared/skill-file/skill-files.ts";
 
 /** What this machine publishes at one moment. */
 export interface SkillPublication {
@@ -35,15 +37,27 @@ export interface SearchedWorkspace {
   readonly name: string;
   /** Its folder, or why it could not be opened. */
   readonly root: RootHandle | Fault;
-  readonly known: KnownFiles<KeptSkill>;
+  readonly known: KnownSkills;
+}
+
+/** What was made of the files of a workspace's skills when they were read last. */
+export interface KnownSkills {
+  readonly instructions: KnownFiles<KeptSkill>;
+  readonly digests: KnownFiles<Digest>;
 }
 
 interface Published {
   readonly workspace: string;
+  readonly place: OpenPlace;
   readonly found: FoundSkill;
   readonly name: string;
   readonly key: string;
   readonly sizeBytes: number;
+}
+
+interface OpenPlace {
+  readonly root: RootHandle;
+  readonly known: KnownSkills;
 }
 
 /** What `findSkills` takes. */
@@ -63,11 +77,13 @@ export async function findSkills(
   for (const workspace of workspaces) {
     const { name } = workspace;
     try {
-      if (workspace.root instanceof Fault) throw workspace.root;
-      workspace.known.begin();
-      const folders = toFolders(workspace.root, { ...options, known: workspace.known });
+      const { root, known } = workspace;
+      if (root instanceof Fault) throw root;
+      known.instructions.begin();
+      known.digests.begin();
+      const folders = toFolders(root, { ...options, known });
       const found = await discoverSkills(folders, { roots: workspaceSkillRoots, ...options });
-      for (const skill of found.skills) all.push(toPublished(name, skill));
+      for (const skill of found.skills) all.push(toPublished(name, { root, known }, skill));
       for (const problem of found.skipped)
         skipped.push({ path: `${name}/${problem.path}`, fault: problem.fault });
     } catch (error) {
@@ -78,17 +94,35 @@ export async function findSkills(
   }
   const admitted = admitSkills(all, options.limits);
   for (const { skill, fault } of admitted.skipped) skipped.push({ path: skill.key, fault });
-  return toPublication(admitted.kept, skipped);
+  const skills: MessageInitShape<typeof PublishedSkillSchema>[] = [];
+  for (const skill of admitted.kept)
+    skills.push({ ...toWire(skill), revision: await readRevision(skill, options.signal) });
+  return toPublication(skills, skipped);
 }
 
 /** A new memory of instruction files. */
-export function createKnownSkills(clock: Clock): KnownFiles<KeptSkill> {
-  return new KnownFiles<KeptSkill>(clock);
+export function createKnownSkills(clock: Clock): KnownSkills {
+  return { instructions: new KnownFiles(clock), digests: new KnownFiles(clock) };
+}
+
+/** Empty for a skill whose files cannot be told as a whole: it is published, and its files say why when they are asked for. */
+async function readRevision({ found, place }: Published, signal: AbortSignal): Promise<string> {
+  if (found.skill.state !== "ok") return "";
+  const { root, known } = place;
+  try {
+    const { files, problems } = await listSkillFiles(root, found.folder, { known: known.digests, signal });
+    const unserved = problems.map(({ path, fault }) => `${path} ${fault.code}`);
+    return revisionOf(files, unserved);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (isFault(error)) return "";
+    throw error;
+  }
 }
 
 function toFolders(
   root: RootHandle,
-  search: FindSkillsOptions & { readonly known: KnownFiles<KeptSkill> },
+  search: FindSkillsOptions & { readonly known: KnownSkills },
 ): SkillFolders {
   const turn = new Turn(search.clock);
   return {
@@ -101,14 +135,19 @@ function toFolders(
       if (file) return file;
       throw new Fault("PATH_CHANGED", `${path} changes faster than it can be read`, { details: { path } });
     },
-    recall: (entry) => search.known.find(entry),
-    keep: (entry, skill) => search.known.keep(entry, skill),
+    recall: (entry) => search.known.instructions.find(entry),
+    keep: (entry, skill) => {
+      search.known.instructions.keep(entry, skill);
+      // It was read just now: its revision needs no second look.
+      if (skill.state === "ok" && isDigest(skill.digest)) search.known.digests.keep(entry, skill.digest);
+    },
   };
 }
 
-function toPublished(workspace: string, found: FoundSkill): Published {
+function toPublished(workspace: string, place: OpenPlace, found: FoundSkill): Published {
   return {
     workspace,
+    place,
     found,
     name: found.name,
     key: `${workspace}/${found.folder}`,
@@ -117,11 +156,10 @@ function toPublished(workspace: string, found: FoundSkill): Published {
 }
 
 function toPublication(
-  kept: readonly Published[],
+  skills: readonly MessageInitShape<typeof PublishedSkillSchema>[],
   skipped: readonly { readonly path: string; readonly fault: Fault }[],
 ): SkillPublication {
   const hash = createHash("sha256").update("published skills 1");
-  const skills = kept.map((skill) => toWire(skill));
   // Sizes and digests are numbers and texts here: JSON tells equal lists apart from others, field by field.
   for (const skill of skills)
     hash.update("\n").update(JSON.stringify({ ...skill, sizeBytes: String(skill.sizeBytes) }));

@@ -1,5 +1,7 @@
+import { createHash } from "node:crypto";
 import type { Digest } from "../content/digest.ts";
 import { Fault } from "../fault/fault.ts";
+import { compareByUtf8 } from "../names/byte-order.ts";
 
 /** What the files of one skill may be: most files, the largest of them, and all together, in bytes. */
 export interface BundleLimits {
@@ -23,6 +25,23 @@ export interface BundleFile {
   readonly digest: Digest;
   /** Whether its owner may run it. */
   readonly isExecutable: boolean;
+}
+
+/** Names the form of the hash's input: another form gives other hashes. */
+const form = "skill revision 1";
+
+/**
+ * Names the files of a skill: path, digest, size and executable mark of each, and nothing else. Equal files give the
+ * equal revision, in whatever order they come. What cannot be served counts by the words in `unserved`.
+ */
+export function revisionOf(files: readonly BundleFile[], unserved: readonly string[] = []): Digest {
+  const hash = createHash("sha256").update(form);
+  for (const { path, digest, sizeBytes, isExecutable } of files.toSorted((a, b) =>
+    compareByUtf8(a.path, b.path),
+  ))
+    hash.update("\n").update(JSON.stringify([path, digest, sizeBytes, isExecutable]));
+  for (const words of unserved.toSorted(compareByUtf8)) hash.update("\n").update(JSON.stringify(words));
+  return `sha256:${hash.digest("hex")}` as Digest;
 }
 
 /** Longest path of a bundle, in characters, and most names in it. */

@@ -249,10 +249,6 @@ export const files = [
     says: "A download cut at 40 % goes on from the last verified byte after the link is back, and the result's digest equals the source's; the same holds for an upload and for a tree.",
   },
   {
-    id: "files.bench-unchanged-sync",
-    says: "A sync of an unchanged tree of 10,000 files takes at most a tenth of the first sync's time and sends less than 1 % of the tree's bytes.",
-  },
-  {
     id: "files.workspaces-ls",
     says: "`fairlead workspaces ls --json` gives for each exported workspace its node, name, state, since, and, when it is not available, reason and next step, and for its freshness the times of the last event and the last full scan and the watch coverage.",
   },
@@ -275,10 +271,6 @@ export const files = [
   {
     id: "files.tree-as-archive",
     says: "`fairlead files get NODE:DIR FILE.tar` gives one tar archive that GNU tar unpacks to the same tree (names, modes, links inside the root, empty folders), in constant memory; a bad entry is left out and listed with exit 7, and a cut download is never a file under that name.",
-  },
-  {
-    id: "files.bench-delayed-upload",
-    says: "An upload over a link with 50 ms round trip reaches at least 20 times the rate of the same upload with the library's default window.",
   },
   {
     id: "files.write-race-one-winner",
@@ -333,14 +325,6 @@ export const files = [
     says: "A peer that announces a file of 2^62 bytes, more entries than the limit, or sends more than it announced is cut off with `TOO_LARGE`, `LIMIT_REACHED` or `INTEGRITY_FAILURE` before disk or memory beyond the limit is used.",
   },
   {
-    id: "files.bench-body-once",
-    says: "A write of 16 MiB with policy, preflight and approval puts at most 1.05 times its size on the wire.",
-  },
-  {
-    id: "files.bench-small-files",
-    says: "A tree of 5,000 files of 1 KiB over a link with 20 ms round trip takes at most a fifth of the time of 5,000 single reads.",
-  },
-  {
     id: "files.attack-command",
     says: "`fairlead node doctor --attack` runs the containment suite in a folder of its own inside a real workspace, prints `containment` and the tries and escapes of each case, exits 1 when there is one, leaves the workspace byte-equal and ends within its time limit.",
   },
@@ -373,24 +357,8 @@ export const files = [
     says: "While 5,000 files are renamed and rewritten during a transfer of their folder, each file of the first listing arrives whole in one of its states or is listed in `failed`, and exit 0 is given only when `failed` is empty.",
   },
   {
-    id: "files.bench-fair-share",
-    says: "Beside a transfer whose reader is paused ten others keep at least 75 % of their rate, and during a large transfer on the same link a stat answers in at most five times its idle time.",
-  },
-  {
     id: "files.names-exact",
     says: "Names with a newline, a quote, a leading `._`, 255 bytes, composed and decomposed `é` and, on a POSIX node, a backslash or a colon are listed, fetched and stored byte for byte. Two sources with one base name fetched into one folder get the same suffix on every run and neither is lost.",
-  },
-  {
-    id: "files.bootstrap-names",
-    says: "The bootstrap view reads the root files `AGENTS.md`, `SOUL.md`, `IDENTITY.md`, `USER.md`, `BOOTSTRAP.md`, `MEMORY.md` and pattern matches with one of these base names, and writes the first four in the root only. Every other read or write, also in a folder that it may list, gives `POLICY_DENIED`.",
-  },
-  {
-    id: "files.bootstrap-patterns",
-    says: "A configured pattern opens for listing only the folders of its own walk root and a pattern without wildcards opens none; `[` and `]` are ordinary characters, and a pattern with NUL or a walk root outside the workspace is dropped and reported.",
-  },
-  {
-    id: "files.bootstrap-alias",
-    says: "A bootstrap read through a parent that is a link inside the workspace succeeds and reports the canonical path; a linked leaf or the same path as an ordinary read gives `SYMLINK_REFUSED`, and a parent that leads outside gives `PATH_ESCAPES` even where policy allows the outside file.",
   },
   {
     id: "files.name-twins",

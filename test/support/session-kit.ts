@@ -105,6 +105,7 @@ export function makeSkill(name: string, more: Partial<CatalogueSkill> = {}): Cat
     state: "eligible",
     reasons: [],
     digest: digestOf(skillText(name)),
+    revision: "",
     location: `skill://devbox/${name}/SKILL.md`,
     frontMatterJson: JSON.stringify(frontMatter),
     ...more,
@@ -307,6 +308,10 @@ class KitSkills implements SessionSkills {
     });
   }
 
+  prepare(): ReturnType<SessionSkills["prepare"]> {
+    return this.list();
+  }
+
   async names(..._caller: Parameters<SessionSkills["names"]>): Promise<readonly string[]> {
     return this.#skills.map(({ name }) => name);
   }
@@ -319,6 +324,7 @@ class KitSkills implements SessionSkills {
       path,
       sizeBytes: Buffer.byteLength(text),
       digest: digestOf(text),
+      isExecutable: false,
     }));
   }
 

@@ -205,6 +205,7 @@ describe("what cannot be a skill", () => {
       .toEqual([]);
     await workspace.write({ "skills/b/SKILL.md": skill("b", "more") });
     await look();
-    expect(opened).toEqual(["skills/b/SKILL.md"]);
+    // What was written a moment ago may be read once more for its digest; nothing else is.
+    expect(new Set(opened)).toEqual(new Set(["skills/b/SKILL.md"]));
   });
 });
