@@ -24,6 +24,7 @@ import type { LinkHost } from "./link/links-options.ts";
 import type { Presence, PublicationReader } from "./link/links.ts";
 import { nextOwnerEpoch } from "./link/owner-epoch.ts";
 import { startLinks } from "./link/start-links.ts";
+import { openEmbeddingProvider, type OpenProviderDeps } from "./memory/embedding/open-provider.ts";
 import { listMemoryWorkspaces } from "./memory/list-workspaces.ts";
 import { startMemory } from "./memory/memory.ts";
 import { revokedFault } from "./pairing/nodes-repository.ts";
@@ -49,8 +50,7 @@ import type { FileGate } from "./tools/file-gate.ts";
 import { createTools } from "./tools/tools.ts";
 
 /** What the features take besides settings. */
-export interface FeatureDeps {
-  readonly clock: Clock;
+export interface FeatureDeps extends OpenProviderDeps {
   readonly log: Log;
   readonly version: string;
   /** The command that runs the gateway, for the message of others that want its folder. */
@@ -151,6 +151,8 @@ async function joinMemory(
       links: links.links,
       indexDir: path.join(settings.dir, "index"),
       workspaces,
+      settings: settings.memory,
+      provider: await openEmbeddingProvider(settings.embeddings, deps),
       clock: deps.clock,
       log: deps.log.child({ room: "memory" }),
     }),

@@ -36,6 +36,8 @@ export interface GatewayDeps {
   readonly log: Log;
   /** The program's version. */
   readonly version: string;
+  /** The key of the embedding provider; a file that the configuration names wins. A secret. */
+  readonly embeddingsKey?: string | undefined;
   /** The command that runs it, for the message of others that want its folder; `fairlead gateway run` by default. */
   readonly program?: string;
   /** What follows the revocation of a node, beside what the gateway does itself; it can hold up nobody. */

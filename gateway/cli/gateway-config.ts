@@ -3,6 +3,7 @@ import { formatProblem, readConfig, tryReadConfig } from "../../shared/config/re
 import type { CommandModule, OptionSpec } from "../../shared/terminal/command.ts";
 import { flattenConfig, showOrigins } from "../../shared/terminal/config-view.ts";
 import { gatewayConfigSchema, resolveGatewaySettings } from "../config/gateway-settings.ts";
+import { showEmbeddings, showMemory } from "../config/memory-config.ts";
 
 const fileOption: OptionSpec = { flags: "--config <file>", text: "another configuration file" };
 
@@ -16,11 +17,18 @@ export const configCommands: readonly CommandModule[] = [
     run: async (input, runtime) => {
       const file = input.text("config") ?? defaultFile(runtime.home.gatewayDir);
       const config = await readConfig(file, gatewayConfigSchema);
-      const { listen, http, advertise, policyFile, agents, limits } = resolveGatewaySettings(
-        runtime.home.gatewayDir,
-        config,
-      );
-      const values = flattenConfig({ listen, http, advertise, policyFile, agents, limits });
+      const { listen, http, advertise, policyFile, agents, embeddings, memory, limits } =
+        resolveGatewaySettings(runtime.home.gatewayDir, config);
+      const values = flattenConfig({
+        listen,
+        http,
+        advertise,
+        policyFile,
+        agents,
+        embeddings: showEmbeddings(embeddings),
+        memory: showMemory(memory),
+        limits,
+      });
       await showOrigins(runtime.output, { values, config, fallback: () => "default" });
     },
   },

@@ -37,6 +37,7 @@ export const gatewayRun: CommandModule = {
       clock: runtime.clock,
       log,
       version: runtime.version,
+      embeddingsKey: runtime.environment.embeddingsKey,
     });
     const { link, http } = gateway.addresses;
     await runtime.output.event({ event: "ready", link, http, pin: gateway.pin, pid: process.pid }, () => [

@@ -1,5 +1,10 @@
 import { Fault, type JsonValue } from "../../shared/fault/fault.ts";
-import { type MemoryIndexState, Sessions } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
+import {
+  type MemoryHit,
+  type MemoryIndexState,
+  type MemoryVectors,
+  Sessions,
+} from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { toTime, toWords } from "../../shared/terminal/json.ts";
 import { faultToJson } from "./fault-to-json.ts";
@@ -34,7 +39,9 @@ export const commands: readonly CommandModule[] = [
       const waitMs = waitFresh ? Math.min(runtime.deadlineMs ?? 0, maxWaitMs) : 0;
       const request = { query, workspace, limit, waitFresh, waitMs };
       const call = { ...gateway.call(), ...(waitMs === 0 ? {} : { deadlineMs: waitMs + answerMs }) };
-      const { hits, workspaces } = await gateway.client(Sessions).searchMemory(request, call);
+      const { hits, workspaces, partial, vectors } = await gateway
+        .client(Sessions)
+        .searchMemory(request, call);
       const json = hits.map((hit) => ({
         node: hit.node,
         workspace: hit.workspace,
@@ -43,9 +50,16 @@ export const commands: readonly CommandModule[] = [
         lastLine: hit.lastLine,
         digest: hit.digest,
         score: hit.score,
+        scores: scoresToJson(hit),
         text: hit.text,
       }));
-      await runtime.output.result({ hits: json, workspaces: workspaces.map(stateToJson) }, () =>
+      const answer = {
+        hits: json,
+        workspaces: workspaces.map(stateToJson),
+        partial,
+        vectors: vectorsToJson(vectors),
+      };
+      await runtime.output.result(answer, () =>
         hits.flatMap((hit) => [
           `${hit.workspace}/${hit.path}:${hit.firstLine}-${hit.lastLine} (${hit.score.toFixed(2)})`,
           ...hit.text.split("\n").map((line) => `  ${line}`),
@@ -56,6 +70,8 @@ export const commands: readonly CommandModule[] = [
       for (const state of workspaces.filter((one) => !one.fresh)) {
         runtime.output.note(`note: the index of ${state.workspace} is not fresh: ${toWords(state.reason)}`);
       }
+      if (partial)
+        runtime.output.note(`note: by keyword only: vectors are ${vectors?.state ?? "unavailable"}`);
     },
   },
   {
@@ -104,8 +120,9 @@ export const commands: readonly CommandModule[] = [
     run: async (input, runtime) => {
       await using gateway = await openGateway(runtime);
       const request = { workspace: input.text("workspace") ?? "" };
-      const { workspaces } = await gateway.client(Sessions).getMemoryStatus(request, gateway.call());
-      await runtime.output.result({ workspaces: workspaces.map(stateToJson) }, () => ({
+      const { workspaces, vectors } = await gateway.client(Sessions).getMemoryStatus(request, gateway.call());
+      const json = { workspaces: workspaces.map(stateToJson), vectors: vectorsToJson(vectors) };
+      await runtime.output.result(json, () => ({
         columns: ["WORKSPACE", "STATE", "FILES", "PASSAGES", "PENDING", "FAILED", "VERIFIED"],
         rows: workspaces.map((one) => [
           one.workspace,
@@ -118,6 +135,7 @@ export const commands: readonly CommandModule[] = [
         ]),
         empty: "no workspace is indexed",
       }));
+      if (!runtime.output.json) runtime.output.note(`note: ${describeVectors(vectors)}`);
     },
   },
 ];
@@ -131,6 +149,33 @@ function stateToJson(state: MemoryIndexState): JsonValue {
     files: state.files,
     chunks: state.chunks,
     reason: state.reason,
+    missingVectors: state.missingVectors,
+    ...(state.vectorsFault ? { vectorsError: faultToJson(state.vectorsFault) } : {}),
     problems: state.problems.map(({ path, fault }) => ({ path, error: faultToJson(fault) })),
   };
+}
+
+function scoresToJson({ scores }: MemoryHit): JsonValue {
+  if (!scores) return {};
+  const { keyword, vector, recency, similarity } = scores;
+  return { keyword, vector: vector ?? null, recency, similarity };
+}
+
+function vectorsToJson(vectors: MemoryVectors | undefined): JsonValue {
+  const { provider = "none", model = "", state = "none", fault, retryMs = 0n } = vectors ?? {};
+  return {
+    provider,
+    model,
+    state,
+    ...(fault ? { error: faultToJson(fault) } : {}),
+    retryAt: retryMs === 0n ? null : (toTime(retryMs) ?? null),
+  };
+}
+
+function describeVectors(vectors: MemoryVectors | undefined): string {
+  if (!vectors || vectors.provider === "none") {
+    return "no embedding provider is configured: searches are by keyword";
+  }
+  const what = `vectors by ${vectors.provider} ${vectors.model} are ${vectors.state}`;
+  return vectors.fault ? `${what}: ${vectors.fault.message}` : what;
 }

@@ -150,7 +150,13 @@ function start(runtime: Runtime, { home, args, input }: NodeCommand): OwnProgram
 
 /** The node gets this user's environment without what belongs to the gateway's side. */
 function toEnvironment(): Record<string, string> {
-  const { FAIRLEAD_TOKEN: _token, FAIRLEAD_HOME: _home, FAIRLEAD_GATEWAY: _gateway, ...rest } = process.env;
+  const {
+    FAIRLEAD_TOKEN: _token,
+    FAIRLEAD_HOME: _home,
+    FAIRLEAD_GATEWAY: _gateway,
+    FAIRLEAD_EMBEDDINGS_KEY: _embeddingsKey,
+    ...rest
+  } = process.env;
   return Object.fromEntries(
     Object.entries(rest).flatMap(([name, value]): [string, string][] =>
       value === undefined ? [] : [[name, value]],

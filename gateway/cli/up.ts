@@ -38,7 +38,13 @@ async function up(input: CommandInput, runtime: Runtime): Promise<number> {
   const settings = await readSettings(input, runtime);
   const log = createCommandLog(runtime);
   const { startGateway } = await import("../gateway.ts");
-  const deps = { clock: runtime.clock, log, version: runtime.version, program: "fairlead up" };
+  const deps = {
+    clock: runtime.clock,
+    log,
+    version: runtime.version,
+    embeddingsKey: runtime.environment.embeddingsKey,
+    program: "fairlead up",
+  };
   await using gateway = await startGateway(settings, deps).catch((error: unknown) => {
     throw withOwnHint(error);
   });

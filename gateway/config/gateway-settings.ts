@@ -3,6 +3,16 @@ import { z } from "zod";
 import { type ConfigFile, readConfig } from "../../shared/config/read-config.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { isLoopbackHost, parseAddress, parseListenAddress } from "../../shared/identity/address.ts";
+import type { EmbeddingSource } from "../memory/embedding/embedding-settings.ts";
+import type { MemorySettings } from "../memory/memory-settings.ts";
+import {
+  type EmbeddingsConfig,
+  embeddingsSchema,
+  type MemoryConfig,
+  memorySchema,
+  resolveEmbeddings,
+  resolveMemory,
+} from "./memory-config.ts";
 
 /** What bounds an agent's sessions besides the node's profile. */
 export interface AgentSettings {
@@ -64,6 +74,9 @@ export interface GatewaySettings {
   readonly agents: Readonly<Record<string, AgentSettings>>;
   readonly contentStore: ContentStoreSettings;
   readonly bootstrap: BootstrapSettings;
+  /** Where vectors for the search of memory come from; undefined: searches are by keyword. */
+  readonly embeddings: EmbeddingSource | undefined;
+  readonly memory: MemorySettings;
   readonly limits: GatewayLimits;
 }
 
@@ -141,6 +154,8 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
   contentStore: z
     .strictObject({ dir: z.string().min(1).optional(), maxBytes: whole(0, 1_099_511_627_776) })
     .optional(),
+  embeddings: embeddingsSchema.optional(),
+  memory: memorySchema.optional(),
   limits: z
     .strictObject({
       heartbeatMs: whole(100, 600_000),
@@ -172,6 +187,8 @@ export interface GatewayConfig {
   readonly contentStore?:
     | { readonly dir?: string | undefined; readonly maxBytes?: number | undefined }
     | undefined;
+  readonly embeddings?: EmbeddingsConfig | undefined;
+  readonly memory?: MemoryConfig | undefined;
   readonly limits?: { readonly [K in keyof GatewayLimits]?: number | undefined } | undefined;
 }
 
@@ -215,6 +232,8 @@ export function resolveGatewaySettings(
       maxBytes: value.contentStore?.maxBytes ?? gatewayDefaults.contentStore.maxBytes,
     },
     bootstrap: { patterns: value.bootstrap?.patterns ?? [] },
+    embeddings: resolveEmbeddings(value.embeddings, path.dirname(config.file)),
+    memory: resolveMemory(value.memory),
     limits,
   };
 }

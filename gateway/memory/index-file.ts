@@ -1,12 +1,12 @@
 import { rmSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { chunkerVersion } from "./chunks.ts";
+import { vectorSchema } from "./vector-store.ts";
 
 /** The shape of an index file: another one is rebuilt, never guessed at. */
-const schemaVersion = 2;
+const schemaVersion = 3;
 
 /** Names what an index was made by. */
-const identity = `schema ${schemaVersion}, chunks ${chunkerVersion}`;
+const identity = `schema ${schemaVersion}`;
 
 const schema = `
   CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -15,6 +15,9 @@ const schema = `
     path TEXT NOT NULL UNIQUE,
     digest TEXT NOT NULL,
     size_bytes INTEGER NOT NULL,
+    modified_ms INTEGER NOT NULL,
+    chunking TEXT NOT NULL,
+    evergreen INTEGER NOT NULL,
     fault TEXT
   ) STRICT;
   CREATE TABLE chunks (
@@ -22,19 +25,23 @@ const schema = `
     file INTEGER NOT NULL REFERENCES files (id),
     first_line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
+    heading TEXT NOT NULL,
     text TEXT NOT NULL,
+    digest BLOB NOT NULL,
     sum INTEGER NOT NULL
   ) STRICT;
   CREATE INDEX chunks_of_file ON chunks (file);
+  CREATE INDEX chunks_of_digest ON chunks (digest);
   CREATE VIRTUAL TABLE words USING fts5 (
-    text, content = 'chunks', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
+    text, heading, content = 'chunks', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2'
   );
   CREATE TRIGGER chunk_added AFTER INSERT ON chunks BEGIN
-    INSERT INTO words (rowid, text) VALUES (new.id, new.text);
+    INSERT INTO words (rowid, text, heading) VALUES (new.id, new.text, new.heading);
   END;
   CREATE TRIGGER chunk_removed AFTER DELETE ON chunks BEGIN
-    INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
+    INSERT INTO words (words, rowid, text, heading) VALUES ('delete', old.id, old.text, old.heading);
   END;
+  ${vectorSchema}
 `;
 
 /** An index file that was opened. */
@@ -52,7 +59,7 @@ export function openIndexFile(path: string): OpenedIndexFile {
   const opened = tryOpen(path);
   if (typeof opened !== "string") return { database: opened, rebuilt: undefined };
   removeIndexFile(path);
-  const database = new DatabaseSync(path);
+  const database = new DatabaseSync(path, { allowExtension: true });
   prepare(database);
   database.exec("BEGIN IMMEDIATE");
   database.exec(schema);
@@ -69,7 +76,7 @@ export function removeIndexFile(path: string): void {
 function tryOpen(path: string): DatabaseSync | "missing" | "older_version" | "damaged" {
   let database: DatabaseSync | undefined;
   try {
-    database = new DatabaseSync(path);
+    database = new DatabaseSync(path, { allowExtension: true });
     prepare(database);
     const [first] = database.prepare("SELECT count(*) AS tables FROM sqlite_schema").all();
     if (first?.["tables"] === 0) return abandon(database, "missing");

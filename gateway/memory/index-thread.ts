@@ -1,7 +1,16 @@
-import { parentPort } from "node:worker_threads";
-import { toChunks } from "./chunks.ts";
+import { parentPort, workerData } from "node:worker_threads";
+import { nameChunking, toChunks } from "./chunks.ts";
+import { EmbeddingCache } from "./embedding/embedding-cache.ts";
+import { isEvergreen } from "./evergreen.ts";
 import { isDamage } from "./index-file.ts";
-import type { IndexReply, IndexRequest } from "./index-messages.ts";
+import type {
+  IndexCounts,
+  IndexReply,
+  IndexRequest,
+  IndexResult,
+  IndexThreadOptions,
+  OpenedIndex,
+} from "./index-messages.ts";
 import { MemoryIndex } from "./memory-index.ts";
 
 /**
@@ -9,6 +18,9 @@ import { MemoryIndex } from "./memory-index.ts";
  * waits for it here. Requests are answered one after the other, in order.
  */
 const indexes = new Map<string, MemoryIndex>();
+const options = workerData as IndexThreadOptions;
+const chunking = nameChunking(options.chunkSize);
+const cache = options.cache && new EmbeddingCache(options.cache.path, options.cache.maxEntries);
 
 parentPort?.on("message", ({ id, request }: { readonly id: number; readonly request: IndexRequest }) => {
   parentPort?.postMessage(answer(id, request));
@@ -28,27 +40,74 @@ function run(request: IndexRequest): unknown {
   if (!index) throw new Error("the index is not open");
   switch (request.kind) {
     case "put":
-      index.put(request.file, request.indexed, toChunks(request.text));
-      return index.chunkCount;
+      return put(index, request);
+    case "note":
+      return index.note(request.file, request.modifiedMs);
     case "remove":
       index.remove(request.file);
-      return index.chunkCount;
+      return countsOf(index);
     case "verify":
       return index.setVerified(request.ms);
     case "search":
-      return index.search(request.query, request.limit);
+      return index.search(request);
+    case "missing":
+      return findMissing(index, request);
+    case "vectors":
+      index.putVectors(request.identity, request.vectors);
+      cache?.put(request.identity, request.vectors);
+      return countsOf(index);
+    case "waiting":
+      return index.countWaitingFiles();
+    case "uncache":
+      return cache?.remove(request.digests);
     case "rebuild":
-      return index.rebuild();
+      index.rebuild();
+      return index.useVectors(options.identity);
     case "close":
       indexes.delete(request.path);
       return request.forget ? index.destroy() : index[Symbol.dispose]();
   }
 }
 
-function open(path: string): unknown {
+function open(path: string): OpenedIndex {
   indexes.get(path)?.[Symbol.dispose]();
-  const index = new MemoryIndex(path);
+  const index = new MemoryIndex(path, { vectors: options.vectors });
+  index.useVectors(options.identity);
   indexes.set(path, index);
-  const { rebuilt, chunkCount, verifiedMs } = index;
-  return { rebuilt, chunkCount, verifiedMs, files: [...index.files] };
+  const { rebuilt, verifiedMs } = index;
+  return { rebuilt, verifiedMs, ...countsOf(index), files: [...index.files] };
+}
+
+function countsOf({ chunkCount, missingVectors }: MemoryIndex): IndexCounts {
+  return { chunkCount, missingVectors };
+}
+
+function put(index: MemoryIndex, request: IndexRequest<"put">): IndexResult<"put"> {
+  const { file, text } = request;
+  const indexed = { ...request.indexed, chunking, isEvergreen: isEvergreen(text) };
+  index.put(file, indexed, toChunks(text, options.chunkSize));
+  return { ...countsOf(index), indexed };
+}
+
+function findMissing(index: MemoryIndex, request: IndexRequest<"missing">): IndexResult<"missing"> {
+  const skip = new Set(request.skip);
+  for (;;) {
+    const passages = index.missing(request.limit, skip);
+    const digests = passages.map(({ digest }) => digest);
+    const kept = findKept(index, digests);
+    if (kept.size === 0) return { ...countsOf(index), passages };
+    index.putVectors(
+      options.identity,
+      Array.from(kept, ([digest, vector]) => ({ digest, vector })),
+    );
+    const left = passages.filter(({ digest }) => !kept.has(digest));
+    if (left.length > 0) return { ...countsOf(index), passages: left };
+  }
+}
+
+/** Vectors that the cache has, as far as they are as long as those of the index. */
+function findKept(index: MemoryIndex, digests: readonly string[]): ReadonlyMap<string, Float32Array> {
+  const kept = [...(cache?.find(options.identity, digests) ?? [])];
+  const length = index.vectorLength || kept[0]?.[1].length;
+  return new Map(kept.filter(([, vector]) => vector.length === length));
 }

@@ -7,6 +7,8 @@ import { mayPass, type MemoryListing, type NodeCall, readMemoryFile } from "./no
 /** What `IndexWriter` needs. */
 export interface IndexWriterOptions {
   readonly clock: Clock;
+  /** How texts are cut now: what was cut another way is read again. */
+  readonly chunking: string;
   /** Called after the index has another content. */
   readonly onChange: () => void;
 }
@@ -17,6 +19,8 @@ const readsAtOnce = 8;
 export class IndexWriter {
   /** Files that are known to have changed and are not in the index yet. */
   readonly changed: Set<string> = new Set();
+  /** When files that the last list found to differ were changed, in milliseconds since 1970. */
+  readonly #modified = new Map<string, number>();
   readonly #options: IndexWriterOptions;
 
   constructor(options: IndexWriterOptions) {
@@ -34,8 +38,12 @@ export class IndexWriter {
       await this.#putFault(index, { path, fault, mayPass: false });
       signal.throwIfAborted();
     }
-    for (const [path, file] of listing.files) {
-      if (index.files.get(path)?.digest !== file.digest) this.changed.add(path);
+    for (const [path, { digest, modifiedMs }] of listing.files) {
+      const known = index.files.get(path);
+      if (known?.digest !== digest || known.chunking !== this.#options.chunking) {
+        this.changed.add(path);
+        this.#modified.set(path, modifiedMs);
+      } else if (known.modifiedMs !== modifiedMs) await index.note(path, modifiedMs);
     }
   }
 
@@ -64,7 +72,10 @@ export class IndexWriter {
       call.signal.throwIfAborted();
       if (!answer) return await this.#remove(index, path);
       const sizeBytes = Buffer.byteLength(answer.text);
-      await index.put(path, { digest: answer.digest, sizeBytes, fault: undefined }, answer.text);
+      // Until the next list says when, a file that was told to have changed is of now.
+      const modifiedMs = this.#modified.get(path) ?? this.#options.clock.now();
+      this.#modified.delete(path);
+      await index.put(path, { digest: answer.digest, sizeBytes, modifiedMs, fault: undefined }, answer.text);
       this.#options.onChange();
     } catch (error) {
       call.signal.throwIfAborted();
@@ -81,7 +92,7 @@ export class IndexWriter {
     const known = index.files.get(file.path)?.fault;
     const fault = { ...toFaultJson(faultFromError(file.fault)), retryable: file.mayPass };
     if (known?.message === fault.message && known.retryable === fault.retryable) return;
-    await index.put(file.path, { digest: "", sizeBytes: 0, fault }, "");
+    await index.put(file.path, { digest: "", sizeBytes: 0, modifiedMs: 0, fault }, "");
     this.#options.onChange();
   }
 

@@ -2,13 +2,27 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { crc32 } from "node:zlib";
 import { type FaultJson } from "../../shared/fault/fault.ts";
 import type { Chunk } from "./chunks.ts";
+import type { CachedVector } from "./embedding/embedding-cache.ts";
 import { DamagedIndexError, openIndexFile, removeIndexFile } from "./index-file.ts";
 import type { KeywordQuery } from "./keyword-query.ts";
+import { combineScores } from "./ranking/combine-scores.ts";
+import {
+  defaultVectorMemoryBytes,
+  type MissingVector,
+  VectorStore,
+  type VectorStoreOptions,
+} from "./vector-store.ts";
 
 /** A file as the index holds it. */
 export interface IndexedFile {
   readonly digest: string;
   readonly sizeBytes: number;
+  /** When it was last changed, in milliseconds since 1970. */
+  readonly modifiedMs: number;
+  /** How its text was cut; see `nameChunking`. */
+  readonly chunking: string;
+  /** Whether the file says of itself that it does not age. */
+  readonly isEvergreen: boolean;
   /** Why its text is not in the index; undefined when it is. */
   readonly fault: FaultJson | undefined;
 }
@@ -20,21 +34,58 @@ export interface IndexHit {
   readonly firstLine: number;
   readonly lastLine: number;
   readonly text: string;
-  /** Above 0.5 when it holds all words of the query, at most 0.5 when only some; never above 1. */
+  /** When its file was last changed, in milliseconds since 1970. */
+  readonly modifiedMs: number;
+  readonly isEvergreen: boolean;
+  /** Above 0.5 when it holds all words of the query, at most 0.5 when only some, 0 when none; never above 1. */
+  readonly keyword: number;
+  /** The cosine of query and passage, 0 to 1; undefined when no vectors were asked, or it has none. */
+  readonly vector: number | undefined;
+  /** Both together, 0 to 1. */
   readonly score: number;
+}
+
+/** A query's vector, and what made it. */
+export interface QueryVector {
+  readonly identity: string;
+  readonly vector: Float32Array;
+}
+
+/** What is looked for. */
+export interface IndexSearch {
+  readonly query: KeywordQuery;
+  /** At most so many passages. */
+  readonly limit: number;
+  /** Undefined: by keyword only. */
+  readonly meaning?: QueryVector | undefined;
+}
+
+/** What was found. */
+export interface IndexFound {
+  /** Best first. */
+  readonly hits: readonly IndexHit[];
+  /** Whether vectors had a part in it; else every score is the keyword's. */
+  readonly byVector: boolean;
+}
+
+/** How an index is kept. */
+export interface MemoryIndexOptions {
+  readonly vectors?: VectorStoreOptions;
 }
 
 /** The index of one workspace: its memory files' passages and where they come from. Synchronous, a file at a time. */
 export class MemoryIndex implements Disposable {
   readonly #path: string;
+  readonly #options: MemoryIndexOptions;
   readonly #files = new Map<string, IndexedFile>();
   #open: OpenIndex;
   #chunks = 0;
   #rebuilt: string | undefined;
 
   /** Opens the index file at `path`; see `openIndexFile` for what becomes of one that cannot be used. */
-  constructor(path: string) {
+  constructor(path: string, options: MemoryIndexOptions = {}) {
     this.#path = path;
+    this.#options = options;
     this.#open = this.#openFile();
   }
 
@@ -63,41 +114,109 @@ export class MemoryIndex implements Disposable {
     this.#open.writeMeta.run("verified", String(ms));
   }
 
-  /** Replaces a file's passages in one step. */
+  /** How many passages wait for their vector. */
+  get missingVectors(): number {
+    return this.#open.vectors.missingCount;
+  }
+
+  /** How many numbers its vectors have; 0 while there is none. */
+  get vectorLength(): number {
+    return this.#open.vectors.dimensions;
+  }
+
+  /** How many files hold a passage that waits for its vector. */
+  countWaitingFiles(): number {
+    return this.#open.vectors.countWaitingFiles();
+  }
+
+  /** Says what makes vectors from now on, empty: nothing; those of anything else go in one step. */
+  useVectors(identity: string): void {
+    this.#inOneStep(() => this.#open.vectors.use(identity));
+  }
+
+  /** Passages that wait for their vector, without those whose digest is to be skipped. */
+  missing(limit: number, skip: ReadonlySet<string>): readonly MissingVector[] {
+    return this.#open.vectors.missing(limit, skip);
+  }
+
+  /** Stores vectors in one step, unless something else makes them by now. */
+  putVectors(identity: string, vectors: readonly CachedVector[]): void {
+    if (identity !== this.#open.vectors.identity) return;
+    this.#inOneStep(() => this.#open.vectors.put(vectors));
+  }
+
+  /** Replaces a file's passages in one step; what they have in common with those before keeps its vectors. */
   put(path: string, file: IndexedFile, chunks: readonly Chunk[]): void {
     this.#inOneStep(() => {
-      const id = this.#replaceFile(path, file);
-      for (const { firstLine, lastLine, text } of chunks) {
-        this.#open.addChunk.run(id, firstLine, lastLine, text, crc32(text));
+      const before = this.#takeChunks(path);
+      const fault = file.fault === undefined ? null : JSON.stringify(file.fault);
+      const { digest, sizeBytes, modifiedMs, chunking, isEvergreen } = file;
+      const id = Number(
+        this.#open.putFile.get(path, digest, sizeBytes, modifiedMs, chunking, isEvergreen ? 1 : 0, fault)?.[
+          "id"
+        ],
+      );
+      const wants = this.#open.vectors.identity !== "";
+      for (const chunk of chunks) {
+        const chunkDigest = Buffer.from(chunk.digest, "hex");
+        const { firstLine, lastLine, heading, text } = chunk;
+        this.#open.addChunk.run(id, firstLine, lastLine, heading, text, chunkDigest, crc32(text));
+        if (wants) this.#open.vectors.want(chunkDigest);
       }
+      this.#open.vectors.release(before);
       this.#chunks += chunks.length;
     });
     this.#files.set(path, file);
+  }
+
+  /** Notes what a file is now whose text is the same. */
+  note(path: string, modifiedMs: number): void {
+    const file = this.#files.get(path);
+    if (!file) return;
+    this.#open.noteFile.run(modifiedMs, path);
+    this.#files.set(path, { ...file, modifiedMs });
   }
 
   /** Removes a file and its passages in one step. */
   remove(path: string): void {
     if (!this.#files.has(path)) return;
     this.#inOneStep(() => {
-      this.#removeChunks(path);
+      const before = this.#takeChunks(path);
       this.#open.removeFile.run(path);
+      this.#open.vectors.release(before);
     });
     this.#files.delete(path);
   }
 
-  /** The best passages (`isDamage` tells an error of a file that holds other bytes than were written): those with all words first, then, with room left, those with some of them. */
-  search(query: KeywordQuery, limit: number): readonly IndexHit[] {
-    if (query.all === undefined) return [];
-    const found = new Map<number, IndexHit>();
-    for (const row of this.#open.search.all(query.all, limit)) found.set(Number(row["id"]), toHit(row, 0.5));
-    if (query.any !== undefined && found.size < limit) {
-      // Those with all words are among these again, so as many more are asked for.
-      for (const row of this.#open.search.all(query.any, limit + found.size)) {
-        const id = Number(row["id"]);
-        if (!found.has(id) && found.size < limit) found.set(id, toHit(row, 0));
+  /**
+   * The best passages by keyword (those with all words first, then, with room left, those with some of them) and, with
+   * a vector of what makes this index's, by meaning. `isDamage` tells an error of a file that holds other bytes than
+   * were written to it.
+   */
+  search({ query, limit, meaning }: IndexSearch): IndexFound {
+    const { vectors } = this.#open;
+    const byVector =
+      meaning !== undefined &&
+      meaning.identity === vectors.identity &&
+      meaning.vector.length === vectors.dimensions;
+    const found = new Map<number, Found>();
+    for (const [id, one] of this.#findWords(query, limit)) found.set(id, one);
+    if (byVector) {
+      for (const { id, score } of vectors.nearest(meaning.vector, limit)) {
+        for (const row of this.#open.chunksOfVector.all(id)) {
+          const chunk = Number(row["id"]);
+          found.set(chunk, { row, keyword: found.get(chunk)?.keyword ?? 0, vector: score });
+        }
       }
     }
-    return [...found.values()];
+    const hits = Array.from(found.values(), (one) => {
+      if (!byVector || one.vector !== undefined) return toHit(one, byVector);
+      return toHit(
+        { ...one, vector: vectors.scoreOf(one.row["digest"] as Uint8Array, meaning.vector) },
+        byVector,
+      );
+    });
+    return { hits: hits.toSorted(compareHits), byVector };
   }
 
   /** Begins again with an empty index: the file was found to be damaged. */
@@ -121,12 +240,16 @@ export class MemoryIndex implements Disposable {
   #openFile(): OpenIndex {
     const { database, rebuilt } = openIndexFile(this.#path);
     this.#rebuilt = rebuilt;
-    const open = prepareStatements(database);
+    const vectors = this.#options.vectors ?? { maxMemoryBytes: defaultVectorMemoryBytes, native: true };
+    const open = prepareStatements(database, new VectorStore(database, vectors));
     this.#files.clear();
-    for (const row of database.prepare("SELECT path, digest, size_bytes, fault FROM files").iterate()) {
+    for (const row of database.prepare("SELECT * FROM files").iterate()) {
       this.#files.set(String(row["path"]), {
         digest: String(row["digest"]),
         sizeBytes: Number(row["size_bytes"]),
+        modifiedMs: Number(row["modified_ms"]),
+        chunking: String(row["chunking"]),
+        isEvergreen: row["evergreen"] === 1,
         fault: row["fault"] === null ? undefined : (JSON.parse(String(row["fault"])) as FaultJson),
       });
     }
@@ -134,14 +257,28 @@ export class MemoryIndex implements Disposable {
     return open;
   }
 
-  #replaceFile(path: string, file: IndexedFile): number {
-    this.#removeChunks(path);
-    const fault = file.fault === undefined ? null : JSON.stringify(file.fault);
-    return Number(this.#open.putFile.get(path, file.digest, file.sizeBytes, fault)?.["id"]);
+  /** Takes a file's passages out; gives their digests. */
+  #takeChunks(path: string): readonly Uint8Array[] {
+    const digests = this.#open.removeChunks.all(path).map(({ digest }) => digest as Uint8Array);
+    this.#chunks -= digests.length;
+    return digests;
   }
 
-  #removeChunks(path: string): void {
-    this.#chunks -= Number(this.#open.removeChunks.run(path).changes);
+  *#findWords(query: KeywordQuery, limit: number): Iterable<readonly [number, Found]> {
+    if (query.all === undefined) return;
+    const found = new Set<number>();
+    for (const row of this.#open.search.all(query.all, limit)) {
+      found.add(Number(row["id"]));
+      yield [Number(row["id"]), { row, keyword: toKeywordScore(row, 0.5), vector: undefined }];
+    }
+    if (query.any === undefined || found.size >= limit) return;
+    // Those with all words are among these again, so as many more are asked for.
+    for (const row of this.#open.search.all(query.any, limit + found.size)) {
+      const id = Number(row["id"]);
+      if (found.has(id) || found.size >= limit) continue;
+      found.add(id);
+      yield [id, { row, keyword: toKeywordScore(row, 0), vector: undefined }];
+    }
   }
 
   #inOneStep(work: () => void): void {
@@ -152,6 +289,7 @@ export class MemoryIndex implements Disposable {
       this.#open.database.exec("COMMIT");
     } catch (error) {
       this.#chunks = chunks;
+      this.#open.vectors.forgetChanges();
       if (this.#open.database.isTransaction) this.#open.database.exec("ROLLBACK");
       throw error;
     }
@@ -160,54 +298,95 @@ export class MemoryIndex implements Disposable {
 
 interface OpenIndex {
   readonly database: DatabaseSync;
+  readonly vectors: VectorStore;
   readonly readMeta: StatementSync;
   readonly writeMeta: StatementSync;
   readonly putFile: StatementSync;
+  readonly noteFile: StatementSync;
   readonly removeFile: StatementSync;
   readonly addChunk: StatementSync;
   readonly removeChunks: StatementSync;
   readonly search: StatementSync;
+  readonly chunksOfVector: StatementSync;
 }
 
-function prepareStatements(database: DatabaseSync): OpenIndex {
+const hitColumns = `
+  chunks.id, files.path, files.digest AS file_digest, files.modified_ms, files.evergreen,
+  chunks.first_line, chunks.last_line, chunks.text, chunks.digest, chunks.sum
+`;
+
+function prepareStatements(database: DatabaseSync, vectors: VectorStore): OpenIndex {
   return {
     database,
+    vectors,
     readMeta: database.prepare("SELECT value FROM meta WHERE key = ?"),
     writeMeta: database.prepare(
       "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
     ),
     putFile: database.prepare(
-      `INSERT INTO files (path, digest, size_bytes, fault) VALUES (?, ?, ?, ?)
-       ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, size_bytes = excluded.size_bytes, fault = excluded.fault
+      `INSERT INTO files (path, digest, size_bytes, modified_ms, chunking, evergreen, fault)
+       VALUES (?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, size_bytes = excluded.size_bytes,
+         modified_ms = excluded.modified_ms, chunking = excluded.chunking, evergreen = excluded.evergreen,
+         fault = excluded.fault
        RETURNING id`,
     ),
+    noteFile: database.prepare("UPDATE files SET modified_ms = ? WHERE path = ?"),
     removeFile: database.prepare("DELETE FROM files WHERE path = ?"),
     addChunk: database.prepare(
-      "INSERT INTO chunks (file, first_line, last_line, text, sum) VALUES (?, ?, ?, ?, ?)",
+      `INSERT INTO chunks (file, first_line, last_line, heading, text, digest, sum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
     ),
-    removeChunks: database.prepare("DELETE FROM chunks WHERE file = (SELECT id FROM files WHERE path = ?)"),
+    removeChunks: database.prepare(
+      "DELETE FROM chunks WHERE file = (SELECT id FROM files WHERE path = ?) RETURNING digest",
+    ),
     search: database.prepare(
-      `SELECT chunks.id, files.path, files.digest, chunks.first_line, chunks.last_line, chunks.text, chunks.sum, found.rank
+      `SELECT ${hitColumns}, found.rank
        FROM (SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?) AS found
        JOIN chunks ON chunks.id = found.rowid JOIN files ON files.id = chunks.file
        ORDER BY found.rank, files.path, chunks.first_line`,
     ),
+    chunksOfVector: database.prepare(
+      `SELECT ${hitColumns} FROM vectors JOIN chunks ON chunks.digest = vectors.digest
+       JOIN files ON files.id = chunks.file WHERE vectors.id = ?`,
+    ),
   };
 }
 
-function toHit(row: Record<string, unknown>, base: number): IndexHit {
+interface Found {
+  readonly row: Record<string, unknown>;
+  readonly keyword: number;
+  readonly vector: number | undefined;
+}
+
+function toKeywordScore(row: Record<string, unknown>, base: number): number {
   // BM25 as SQLite gives it: negative, and the more so the better the passage.
   const strength = Math.abs(Number(row["rank"]));
+  const part = Number.isFinite(strength) ? strength / (1 + strength) : 0;
+  return base + part / 2;
+}
+
+function toHit({ row, keyword, vector: cosine }: Found, byVector: boolean): IndexHit {
   const text = String(row["text"]);
   if (crc32(text) !== Number(row["sum"]))
     throw new DamagedIndexError("a passage is not the one that was written");
-  const part = Number.isFinite(strength) ? strength / (1 + strength) : 0;
+  const vector = cosine === undefined ? undefined : Math.min(1, Math.max(0, cosine));
   return {
     path: String(row["path"]),
-    digest: String(row["digest"]),
+    digest: String(row["file_digest"]),
     firstLine: Number(row["first_line"]),
     lastLine: Number(row["last_line"]),
     text,
-    score: base + part / 2,
+    modifiedMs: Number(row["modified_ms"]),
+    isEvergreen: row["evergreen"] === 1,
+    keyword,
+    vector,
+    score: combineScores(byVector ? { keyword, vector: vector ?? 0 } : { keyword }),
   };
+}
+
+/** Equal questions give equal orders: what scores alike is ordered by where it stands. */
+function compareHits(a: IndexHit, b: IndexHit): number {
+  if (a.score !== b.score) return b.score - a.score;
+  if (a.path !== b.path) return a.path < b.path ? -1 : 1;
+  return a.firstLine - b.firstLine;
 }

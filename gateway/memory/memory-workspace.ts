@@ -1,5 +1,9 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { MemoryHitSchema, MemoryIndexStateSchema } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
+import type {
+  MemoryHitSchema,
+  MemoryIndexStateSchema,
+  MemoryVectorsSchema,
+} from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 
 /** A workspace whose memory files are indexed. */
 export interface MemoryWorkspace {
@@ -21,6 +25,9 @@ export interface MemoryWorkspaces {
 
 /** A passage that was found, as it is told to a client. */
 export type MemoryHit = Required<Omit<MessageInitShape<typeof MemoryHitSchema>, "$typeName" | "$unknown">>;
+
+/** How it stands with vectors, as it is told to a client. */
+export type MemoryVectors = Omit<MessageInitShape<typeof MemoryVectorsSchema>, "$typeName" | "$unknown">;
 
 /** How fresh one index is, as it is told to a client. */
 export type MemoryIndexState = Required<

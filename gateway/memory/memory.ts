@@ -8,18 +8,27 @@ import type { SessionsGetMemoryResponseSchema } from "../../shared/gen/fairlead/
 import { type Clock, startDeadline, systemClock } from "../../shared/lifetime/clock.ts";
 import { Scope } from "../../shared/lifetime/scope.ts";
 import type { Log } from "../../shared/log/log.ts";
-import { toWireFault } from "../../shared/rpc/fault-wire.ts";
+import { createGlob, type Glob } from "../../shared/names/glob.ts";
+import { parseWorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { LiveLink, Links } from "../link/links.ts";
+import { nameChunking } from "./chunks.ts";
+import { createEmbedder, type Embedder } from "./embedding/embedder.ts";
+import type { EmbeddingProvider } from "./embedding/embedding-provider.ts";
 import { createIndexHost, type IndexHost } from "./index-host.ts";
 import { toKeywordQuery } from "./keyword-query.ts";
-import type { IndexHit } from "./memory-index.ts";
+import { type Candidate, compareHits, toHit, toState, toWire } from "./memory-answers.ts";
+import type { IndexFound } from "./memory-index.ts";
+import { defaultMemorySettings, type MemorySettings } from "./memory-settings.ts";
 import {
   type MemoryHit,
   type MemoryIndexState,
   type MemoryWorkspace,
   type MemoryWorkspaces,
+  type MemoryVectors,
   toAddress,
 } from "./memory-workspace.ts";
+import { askForMeaning } from "./query-meaning.ts";
+import { rankHits } from "./ranking/rank-hits.ts";
 import { WorkspaceIndex } from "./workspace-index.ts";
 
 /** What `startMemory` takes. */
@@ -28,6 +37,10 @@ export interface MemoryOptions {
   /** Where the index files lie; made when absent. */
   readonly indexDir: string;
   readonly workspaces: MemoryWorkspaces;
+  /** How files are indexed and searched; the defaults where nothing is said. */
+  readonly settings?: MemorySettings;
+  /** Where vectors come from; undefined: searches are by keyword. */
+  readonly provider?: EmbeddingProvider | undefined;
   readonly clock?: Clock;
   readonly log: Log;
 }
@@ -43,6 +56,8 @@ export interface MemorySearch {
   readonly waitFresh?: boolean;
   /** How long to wait for that, in milliseconds; 30 s by default. */
   readonly waitMs?: number;
+  /** How long vectors may take at most, in milliseconds; never longer than the settings say. */
+  readonly vectorsMs?: number;
   readonly signal?: AbortSignal;
 }
 
@@ -51,6 +66,9 @@ export interface MemoryFound {
   /** Best first. */
   readonly hits: readonly MemoryHit[];
   readonly workspaces: readonly MemoryIndexState[];
+  /** Whether vectors were to have a part in it and had none. */
+  readonly partial: boolean;
+  readonly vectors: MemoryVectors;
 }
 
 /** Which lines. */
@@ -76,12 +94,16 @@ export interface MemoryIndexes extends AsyncDisposable {
   get(get: MemoryGet): Promise<MemoryText>;
   /** How fresh each index is, compared with its node at this moment where that answers within two seconds. */
   status(workspaceIds?: readonly string[]): Promise<readonly MemoryIndexState[]>;
+  /** Where vectors come from, and how it stands with them. */
+  vectors(): MemoryVectors;
   /** The id of each workspace whose index has another content now. */
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly workspaceId: string }>;
 }
 
 const defaultLimit = 10;
 const maxLimit = 100;
+/** So many times the hits that are asked for are taken from each index, for ranking to choose from. */
+const candidatesForHit = 4;
 /** How long a search that does not wait for freshness asks the node whether the index still holds. */
 const verifyForMs = 250;
 const statusForMs = 2000;
@@ -104,8 +126,11 @@ interface Held {
 class Indexes implements MemoryIndexes {
   readonly #options: MemoryOptions;
   readonly #clock: Clock;
+  readonly #settings: MemorySettings;
+  readonly #embedder: Embedder;
+  readonly #evergreen: readonly Glob[];
   readonly #scope = new Scope("memory");
-  readonly #host: IndexHost = this.#scope.use(createIndexHost());
+  readonly #host: IndexHost;
   readonly #held = new Map<string, Held>();
   readonly #changes = createBroadcast<{ readonly workspaceId: string }>({
     limit: 10_000,
@@ -115,7 +140,22 @@ class Indexes implements MemoryIndexes {
 
   constructor(options: MemoryOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
+    const { clock = systemClock, settings = defaultMemorySettings, provider, log } = options;
+    this.#clock = clock;
+    this.#settings = settings;
+    this.#evergreen = settings.evergreen.map((pattern) => createGlob(pattern));
+    this.#embedder = createEmbedder({ provider, clock, log });
+    this.#host = this.#scope.use(
+      createIndexHost({
+        cache: provider && {
+          path: join(options.indexDir, "embeddings.db"),
+          maxEntries: settings.cacheEntries,
+        },
+        identity: provider?.identity ?? "",
+        chunkSize: settings.chunkSize,
+        vectors: settings.vectors,
+      }),
+    );
   }
 
   start(): void {
@@ -137,18 +177,32 @@ class Indexes implements MemoryIndexes {
     const limit = checkLimit(search.limit ?? defaultLimit);
     const waitMs = Math.min(Math.max(0, search.waitMs ?? defaultWaitMs), maxWaitMs);
     const held = this.#select(search.workspaceIds);
+    // Asked for beside the wait for freshness, which takes as long.
+    const asking = askForMeaning(this.#embedder, search.query, {
+      withinMs: Math.min(this.#settings.searchMs, search.vectorsMs ?? Infinity),
+      clock: this.#clock,
+      signal: search.signal,
+    });
     const fresh = await this.#refresh(held, {
       forMs: search.waitFresh === true ? waitMs : verifyForMs,
       ...signalOf(search),
     });
-    const hits: MemoryHit[] = [];
+    const meaning = await asking;
+    const hits: Candidate[] = [];
     const workspaces: MemoryIndexState[] = [];
-    for (const [position, each] of held.entries()) {
-      const found = await each.index.search(query, limit);
-      for (const hit of found.hits) hits.push(toHit(each.workspace, hit));
-      workspaces.push(toState(each, fresh[position] === true && found.isWhole));
+    for (const [position, { index, workspace }] of held.entries()) {
+      const found = await index.search({ query, limit: limit * candidatesForHit, meaning: meaning.vector });
+      hits.push(...this.#toCandidates(workspace, found));
+      workspaces.push(toState(workspace, index.standing, fresh[position] === true && found.isWhole));
     }
-    return { hits: hits.toSorted(compareHits).slice(0, limit), workspaces };
+    const { ranking } = this.#settings;
+    const ranked = rankHits(hits.toSorted(compareHits), { ...ranking, nowMs: this.#clock.now(), limit });
+    return {
+      hits: ranked.map(toHit),
+      workspaces,
+      partial: meaning.state === "late" || meaning.state === "unavailable",
+      vectors: { ...this.vectors(), state: meaning.state },
+    };
   }
 
   async get(get: MemoryGet): Promise<MemoryText> {
@@ -182,7 +236,15 @@ class Indexes implements MemoryIndexes {
   async status(workspaceIds?: readonly string[]): Promise<readonly MemoryIndexState[]> {
     const held = this.#select(workspaceIds);
     const fresh = await this.#refresh(held, { forMs: statusForMs });
-    return held.map((each, position) => toState(each, fresh[position] === true));
+    await Promise.all(held.map(({ index }) => index.countWaiting()));
+    return held.map((each, position) =>
+      toState(each.workspace, each.index.standing, fresh[position] === true),
+    );
+  }
+
+  vectors(): MemoryVectors {
+    const { provider, model, state, fault, retryAtMs } = this.#embedder.standing;
+    return { provider, model, state, fault: toWire(fault), retryMs: BigInt(retryAtMs) };
   }
 
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly workspaceId: string }> {
@@ -216,6 +278,8 @@ class Indexes implements MemoryIndexes {
       host: this.#host,
       path: join(this.#options.indexDir, `${workspace.id}.db`),
       workspace: workspace.name,
+      embedder: this.#embedder,
+      chunking: nameChunking(this.#settings.chunkSize),
       clock: this.#clock,
       log: this.#options.log.child({ node: workspace.nodeId }),
       onChange: () => this.#changes.tell({ workspaceId: workspace.id }),
@@ -229,6 +293,15 @@ class Indexes implements MemoryIndexes {
       if (link) held.index.connect(link);
       else this.#scope.spawn("disconnect", () => held.index.disconnect());
     }
+  }
+
+  #toCandidates(workspace: MemoryWorkspace, { hits }: IndexFound): readonly Candidate[] {
+    return hits.map((hit) => ({
+      ...hit,
+      workspace,
+      isEvergreen:
+        hit.isEvergreen || this.#evergreen.some((glob) => glob.matches(parseWorkspacePath(hit.path))),
+    }));
   }
 
   #select(ids: readonly string[] | undefined): readonly Held[] {
@@ -272,40 +345,6 @@ class Indexes implements MemoryIndexes {
       );
     }
   }
-}
-
-function toHit(workspace: MemoryWorkspace, hit: IndexHit): MemoryHit {
-  return { node: workspace.alias, workspace: toAddress(workspace), ...hit };
-}
-
-/** Equal questions give equal orders: what scores alike is ordered by where it stands. */
-function compareHits(a: MemoryHit, b: MemoryHit): number {
-  if (a.score !== b.score) return b.score - a.score;
-  if (a.workspace !== b.workspace) return a.workspace < b.workspace ? -1 : 1;
-  if (a.path !== b.path) return a.path < b.path ? -1 : 1;
-  return a.firstLine - b.firstLine;
-}
-
-function toState(held: Held, isFresh: boolean): MemoryIndexState {
-  const standing = held.index.standing;
-  return {
-    workspace: toAddress(held.workspace),
-    fresh: isFresh,
-    verifiedMs: BigInt(standing.verifiedMs),
-    pending: standing.pending,
-    files: standing.files,
-    chunks: standing.chunks,
-    reason:
-      standing.reason === "" && !isFresh
-        ? standing.pending > 0
-          ? "pending"
-          : "not_verified"
-        : standing.reason,
-    problems: standing.problems.map((problem) => ({
-      path: problem.path,
-      fault: toWireFault(new Fault(problem.fault.code, problem.fault.message, problem.fault)),
-    })),
-  };
 }
 
 function checkLimit(limit: number): number {

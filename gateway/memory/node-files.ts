@@ -13,6 +13,8 @@ export const maxMemoryFileBytes: number = 1024 * 1024;
 export interface ListedFile {
   readonly digest: string;
   readonly sizeBytes: number;
+  /** When it was last changed, in milliseconds since 1970. */
+  readonly modifiedMs: number;
 }
 
 /** All memory files of a workspace at one moment. */
@@ -50,7 +52,11 @@ function toListed(entry: Entry): ListedFile {
   if (entry.kind !== EntryKind.FILE || entry.digest === "") {
     throw new Fault("INTEGRITY_FAILURE", `the node listed ${entry.path} without its digest`);
   }
-  return { digest: entry.digest, sizeBytes: Number(entry.sizeBytes) };
+  return {
+    digest: entry.digest,
+    sizeBytes: Number(entry.sizeBytes),
+    modifiedMs: Number(entry.modifiedNs / 1_000_000n),
+  };
 }
 
 const attempts = 3;

@@ -5,13 +5,14 @@ import { type Clock, raceSignal } from "../../shared/lifetime/clock.ts";
 import { Scope } from "../../shared/lifetime/scope.ts";
 import type { Log } from "../../shared/log/log.ts";
 import type { LiveLink } from "../link/links.ts";
+import type { Embedder } from "./embedding/embedder.ts";
 import { followWatch } from "./follow-watch.ts";
 import { isDamage } from "./index-file.ts";
 import type { IndexHost, RemoteIndex } from "./index-host.ts";
 import { IndexWriter } from "./index-writer.ts";
-import type { KeywordQuery } from "./keyword-query.ts";
-import type { IndexHit } from "./memory-index.ts";
+import type { IndexFound, IndexSearch } from "./memory-index.ts";
 import { listMemoryFiles, type NodeCall } from "./node-files.ts";
+import { VectorFiller } from "./vector-filler.ts";
 
 /** What `WorkspaceIndex` needs. */
 export interface WorkspaceIndexOptions {
@@ -20,6 +21,9 @@ export interface WorkspaceIndexOptions {
   readonly path: string;
   /** The export's name on the node. */
   readonly workspace: string;
+  readonly embedder: Embedder;
+  /** How texts are cut. */
+  readonly chunking: string;
   readonly clock: Clock;
   readonly log: Log;
   /** Called after the index has another content. */
@@ -29,7 +33,14 @@ export interface WorkspaceIndexOptions {
 /** How fresh an index is. */
 export interface IndexStanding {
   readonly verifiedMs: number;
+  /** Files whose text is not in the index yet. */
   readonly pending: number;
+  /** Passages that wait for their vector. */
+  readonly missingVectors: number;
+  /** Files that hold such passages, as of when that was counted last. */
+  readonly waitingFiles: number;
+  /** Why they wait that could be embedded by now; undefined when nothing is known to be wrong. */
+  readonly vectorFault: FaultJson | undefined;
   readonly files: number;
   readonly chunks: number;
   /** Why it may not equal the node's files; empty when it was found equal and nothing is known to have changed since. */
@@ -38,8 +49,7 @@ export interface IndexStanding {
 }
 
 /** Passages, and whether the index could be asked. */
-export interface IndexAnswer {
-  readonly hits: readonly IndexHit[];
+export interface IndexAnswer extends IndexFound {
   /** False when the index turned out to be damaged or out of reach: there may be more. */
   readonly isWhole: boolean;
 }
@@ -50,6 +60,8 @@ interface Session {
 }
 
 const compareEveryMs = 15_000;
+/** How old a count of the files that wait for vectors may be, in milliseconds. */
+const countEveryMs = 1_000;
 
 /**
  * The index of one workspace and what keeps it equal to the node's files: a watch that says what changed, and comparisons
@@ -58,6 +70,9 @@ const compareEveryMs = 15_000;
 export class WorkspaceIndex implements AsyncDisposable {
   readonly #options: WorkspaceIndexOptions;
   readonly #writer: IndexWriter;
+  readonly #filler: VectorFiller;
+  readonly #life: Scope;
+  #waiting = { files: 0, countedAt: 0 };
   #index: RemoteIndex | undefined;
   #opening: Promise<RemoteIndex> | undefined;
   #isEnded = false;
@@ -74,7 +89,22 @@ export class WorkspaceIndex implements AsyncDisposable {
 
   constructor(options: WorkspaceIndexOptions) {
     this.#options = options;
-    this.#writer = new IndexWriter({ clock: options.clock, onChange: options.onChange });
+    const { clock, chunking, embedder } = options;
+    const onChange = (): void => {
+      this.#filler.wake();
+      options.onChange();
+    };
+    this.#writer = new IndexWriter({ clock, chunking, onChange });
+    this.#filler = new VectorFiller({
+      embedder,
+      clock,
+      index: () => this.#index,
+      dropChanged: (files, signal) => this.#dropChanged(files, signal),
+      onTrouble: (error) => this.#meetTrouble(error),
+      onChange: options.onChange,
+    });
+    this.#life = new Scope(`vectors of ${options.workspace}`);
+    this.#life.spawn("vectors", (signal) => this.#filler.run(signal));
     void this.#tryOpen();
   }
 
@@ -129,6 +159,9 @@ export class WorkspaceIndex implements AsyncDisposable {
     return {
       verifiedMs: this.#index?.verifiedMs ?? 0,
       pending,
+      missingVectors: this.#index?.missingVectors ?? 0,
+      waitingFiles: this.#index?.missingVectors ? this.#waiting.files : 0,
+      vectorFault: this.#index?.missingVectors ? this.#filler.fault : undefined,
       files: (this.#index?.files.size ?? 0) - problems.length,
       chunks: this.#index?.chunkCount ?? 0,
       reason: this.#reason(),
@@ -137,22 +170,30 @@ export class WorkspaceIndex implements AsyncDisposable {
   }
 
   /** The best passages. An index that turns out to be damaged is begun again. */
-  async search(query: KeywordQuery, limit: number): Promise<IndexAnswer> {
+  async search(search: IndexSearch): Promise<IndexAnswer> {
     const index = await this.#tryOpen();
-    if (!index) return { hits: [], isWhole: false };
+    if (!index) return { hits: [], byVector: false, isWhole: false };
     try {
-      return { hits: await index.search(query, limit), isWhole: this.#indexTrouble === "" };
+      await this.#countWaiting(index);
+      return { ...(await index.search(search)), isWhole: this.#indexTrouble === "" };
     } catch (error) {
       await this.#meetTrouble(error);
       this.#requestCompare();
-      return { hits: [], isWhole: false };
+      return { hits: [], byVector: false, isWhole: false };
     }
+  }
+
+  /** Counts the files that wait for vectors, so that `standing` knows; a count of this second is taken as it is. */
+  async countWaiting(): Promise<void> {
+    const index = await this.#tryOpen();
+    if (index) await this.#countWaiting(index).catch((error: unknown) => this.#meetTrouble(error));
   }
 
   /** Ends everything; with `forget` the file goes too. */
   async end(options: { readonly forget: boolean }): Promise<void> {
     this.#isEnded = true;
     await this.disconnect();
+    await this.#life.end();
     const index = await this.#opening?.catch(() => undefined);
     this.#index = undefined;
     await index?.close(options).catch((error: unknown) => this.#logTrouble(error));
@@ -189,6 +230,7 @@ export class WorkspaceIndex implements AsyncDisposable {
     const index = await host.open(path);
     this.#index = index;
     this.#indexTrouble = "";
+    this.#filler.wake();
     if (index.rebuilt === undefined || index.rebuilt === "missing") return index;
     log.warn("a memory index is built again", { workspace, reason: index.rebuilt });
     // Until the node's files are in it, nothing that it does not hold means anything.
@@ -219,6 +261,17 @@ export class WorkspaceIndex implements AsyncDisposable {
   #logTrouble(error: unknown): void {
     const { log, workspace } = this.#options;
     log.error("a memory index cannot be used", { workspace, error: String(error) });
+  }
+
+  async #countWaiting(index: RemoteIndex): Promise<void> {
+    const now = this.#options.clock.now();
+    if (index.missingVectors === 0 || now - this.#waiting.countedAt < countEveryMs) return;
+    this.#waiting = { files: await index.countWaitingFiles(), countedAt: now };
+  }
+
+  /** Files of these that the node has another text of, or none: their old text goes, and they are read again. */
+  async #dropChanged(_files: ReadonlySet<string>, _signal: AbortSignal): Promise<ReadonlySet<string>> {
+    return new Set();
   }
 
   #requestCompare(): void {

@@ -169,12 +169,14 @@ function memoryMethods(face: (session: string) => SessionFace, options: Sessions
         limit,
         waitFresh,
         waitMs: fitWait(waitMs, remainingMs),
+        vectorsMs: fitWait(0, remainingMs),
         signal,
       }),
     getMemory: ({ session, workspace, path, from, lines, digest }, { signal }) =>
       face(session).getMemory({ workspace, path, from, lines, digest, signal }),
     getMemoryStatus: async ({ workspace }) => ({
       workspaces: [...(await options.memory.status({ agent: operatorAgent }, workspace))],
+      vectors: options.memory.vectors(),
     }),
   };
 }

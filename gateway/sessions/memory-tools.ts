@@ -90,6 +90,7 @@ async function search(
     limit: numberOf(given["limit"]),
     waitFresh: given["waitFresh"] === true,
     waitMs: fitWait(0, call.deadlineMs),
+    vectorsMs: fitWait(0, call.deadlineMs),
     signal: call.signal,
   });
   const hits = found.hits ?? [];
@@ -100,13 +101,19 @@ async function search(
   const stale = (found.workspaces ?? [])
     .filter((one) => one.fresh !== true)
     .map((one) => one.workspace ?? "");
+  const isByKeyword = found.partial === true;
   const notes = [
     ...(hits.length === 0 ? ["nothing was found"] : []),
     ...(stale.length === 0 ? [] : [`(the index may lack the latest changes of ${stale.join(", ")})`]),
+    ...(isByKeyword ? ["(by the words only: the search by meaning did not answer)"] : []),
   ];
   return {
     text: [...passages, ...notes].join("\n\n"),
-    details: { hits: hits.map(toPlain), workspaces: (found.workspaces ?? []).map(toPlain) },
+    details: {
+      hits: hits.map(toPlain),
+      partial: isByKeyword,
+      workspaces: (found.workspaces ?? []).map(toPlain),
+    },
   };
 }
 

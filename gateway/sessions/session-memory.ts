@@ -5,7 +5,12 @@ import type {
   SessionsSearchMemoryResponseSchema,
 } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { parseRemotePath } from "../../shared/names/remote-path.ts";
-import type { MemoryIndexState, MemoryWorkspace, MemoryWorkspaces } from "../memory/memory-workspace.ts";
+import type {
+  MemoryIndexState,
+  MemoryVectors,
+  MemoryWorkspace,
+  MemoryWorkspaces,
+} from "../memory/memory-workspace.ts";
 import { toAddress } from "../memory/memory-workspace.ts";
 import type { MemoryIndexes } from "../memory/memory.ts";
 import type { Nodes } from "../pairing/nodes.ts";
@@ -21,6 +26,8 @@ export interface MemoryQuestion {
   readonly waitFresh?: boolean | undefined;
   /** How long to wait for that, in milliseconds; 30 s by default, at most 10 min. */
   readonly waitMs?: number | undefined;
+  /** How long vectors may take at most, in milliseconds; as configured by default. */
+  readonly vectorsMs?: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -52,6 +59,8 @@ export interface SessionMemory {
   search(caller: Caller, question: MemoryQuestion): Promise<MemoryFindings>;
   get(caller: Caller, lines: MemoryLines): Promise<MemoryAnswer>;
   status(caller: Caller, workspace?: string): Promise<readonly MemoryIndexState[]>;
+  /** Where vectors come from, and how it stands with them. */
+  vectors(): MemoryVectors;
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<unknown>;
 }
 
@@ -68,7 +77,7 @@ export function createSessionMemory(options: SessionMemoryOptions): SessionMemor
   const choose = (caller: Caller, wanted: string | undefined): Promise<readonly MemoryWorkspace[]> =>
     chooseWorkspaces(caller, wanted ?? "", options);
   return {
-    search: async (caller, { query, workspace, limit, waitFresh, waitMs, signal }) => {
+    search: async (caller, { query, workspace, limit, waitFresh, waitMs, vectorsMs, signal }) => {
       const chosen = await choose(caller, workspace);
       const found = await options.memory.search({
         query,
@@ -76,9 +85,11 @@ export function createSessionMemory(options: SessionMemoryOptions): SessionMemor
         ...(limit === undefined || limit === 0 ? {} : { limit }),
         waitFresh: waitFresh === true,
         ...(waitMs === undefined ? {} : { waitMs }),
+        ...(vectorsMs === undefined ? {} : { vectorsMs }),
         signal,
       });
-      return { hits: [...found.hits], workspaces: [...found.workspaces] };
+      const { hits, workspaces, partial, vectors } = found;
+      return { hits: [...hits], workspaces: [...workspaces], partial, vectors };
     },
     get: async (caller, { workspace, path, from, lines, digest, signal }) => {
       const [chosen, ...more] = await choose(caller, workspace);
@@ -104,6 +115,7 @@ export function createSessionMemory(options: SessionMemoryOptions): SessionMemor
       const chosen = await choose({ agent: caller.agent }, workspace);
       return await options.memory.status(chosen.map(({ id }) => id));
     },
+    vectors: () => options.memory.vectors(),
     changes: (watch) => options.memory.changes(watch),
   };
 }

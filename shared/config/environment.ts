@@ -8,6 +8,8 @@ export interface Environment {
   readonly token: string | undefined;
   /** `FAIRLEAD_PIN`. */
   readonly pin: string | undefined;
+  /** `FAIRLEAD_EMBEDDINGS_KEY`; a secret. */
+  readonly embeddingsKey: string | undefined;
   /** Whether `NO_COLOR` is set. */
   readonly noColor: boolean;
   /** `FAIRLEAD_LOG`: the lowest level that is logged. */
@@ -32,6 +34,7 @@ export function readEnvironment(variables: NodeJS.ProcessEnv = process.env): Env
     gateway: read("FAIRLEAD_GATEWAY"),
     token: read("FAIRLEAD_TOKEN"),
     pin: read("FAIRLEAD_PIN"),
+    embeddingsKey: read("FAIRLEAD_EMBEDDINGS_KEY"),
     noColor: read("NO_COLOR") !== undefined,
     logLevel: read("FAIRLEAD_LOG"),
     path: read("PATH") ?? "",

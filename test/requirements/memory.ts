@@ -56,4 +56,20 @@ export const memory = [
     id: "memory.offline-search",
     says: "With the node offline a search answers from the last verified index, marked with reason `node_offline` and the time, while `get`, `memory_get` and writes fail with `WORKSPACE_ACCESS_UNAVAILABLE` and exit 5 and no gateway file stands in; after a revocation the search gives nothing of that node.",
   },
+  {
+    id: "memory.providers",
+    says: "Every embedding provider answers one vector for each text in the order given, never has more calls open than its named number, and ends a call when it is cancelled; with none configured searches are by keyword and `memory status` says so.",
+  },
+  {
+    id: "memory.hybrid-ranking",
+    says: "Vector and keyword scores are weighted 0.7 and 0.3 over the ways that answered only: a perfect keyword hit scores 1 when no vectors answered, and equal inputs give the same order every time.",
+  },
+  {
+    id: "memory.ranking-time-and-diversity",
+    says: "With time decay on, of two equal passages the one 30 days older scores half, files marked evergreen do not age, and of near-identical passages one comes first and the others fall behind different ones.",
+  },
+  {
+    id: "memory.vector-paths-agree",
+    says: "Vector search with and without the native extension returns the same ten best passages of 5,000 in the same order.",
+  },
 ] as const;

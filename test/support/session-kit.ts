@@ -350,6 +350,7 @@ class KitSkills implements SessionSkills {
 }
 
 const kitMemory: SessionMemory = {
+  vectors: () => ({ provider: "none", state: "none" }),
   search: async (_caller, { query }) => ({
     hits: [
       {

@@ -36,6 +36,7 @@ proves(
       lastLine: 203,
       digest: digestOf(text),
       score: expect.any(Number),
+      scores: { keyword: expect.any(Number), vector: null, recency: 1, similarity: 0 },
       text: expect.stringContaining("the settle period is 20 ms"),
     });
     const lines = text.split("\n").slice(Number(best?.["firstLine"]) - 1, Number(best?.["lastLine"]));

@@ -83,7 +83,52 @@ function joinAll(chunks: readonly Chunk[], lines: readonly string[]): boolean {
 
 test("an empty text has no chunk, and the end of the last line begins no further one", () => {
   expect(toChunks("")).toEqual([]);
-  expect(toChunks("a\n")).toEqual([{ firstLine: 1, lastLine: 1, text: "a" }]);
-  expect(toChunks("a\n\n")).toEqual([{ firstLine: 1, lastLine: 2, text: "a\n" }]);
-  expect(toChunks("a\r\nb")).toEqual([{ firstLine: 1, lastLine: 2, text: "a\nb" }]);
+  expect(toChunks("a\n")).toMatchObject([{ firstLine: 1, lastLine: 1, text: "a" }]);
+  expect(toChunks("a\n\n")).toMatchObject([{ firstLine: 1, lastLine: 2, text: "a\n" }]);
+  expect(toChunks("a\r\nb")).toMatchObject([{ firstLine: 1, lastLine: 2, text: "a\nb" }]);
+});
+
+const paragraph = (name: string, words: number): string =>
+  Array.from({ length: words }, (_, at) => `${name}${at}`).join(" ");
+
+test("a chunk begins at a heading once the one before it is long enough, and knows the headings over it", () => {
+  const text = [
+    "# Device",
+    "",
+    paragraph("intro", 80),
+    "",
+    "## Timing ##",
+    "",
+    "```sh",
+    "# no heading",
+    "```",
+    paragraph("timing", 80),
+    "### Settle",
+    "short",
+    "# Other",
+    paragraph("other", 80),
+  ].join("\n");
+  const chunks = toChunks(text);
+  expect(chunks.map(({ firstLine, lastLine, heading }) => [firstLine, lastLine, heading])).toEqual([
+    [1, 4, "Device"],
+    [5, 10, "Device > Timing"],
+    // What is short goes on with the section after it.
+    [11, 14, "Device > Timing > Settle"],
+  ]);
+  expect(new Set(chunks.map(({ digest }) => digest)).size).toBe(chunks.length);
+});
+
+test("an edit of one paragraph changes the chunks around it and leaves the others as they are", () => {
+  const sections = (edited: string): string =>
+    Array.from(
+      { length: 30 },
+      (_, at) =>
+        `## Section ${at}\n\n${at === 11 ? edited : ""}${paragraph(`s${at}w`, 90)}\n\n${paragraph(`t${at}w`, 90)}\n`,
+    ).join("\n");
+  const digestsOf = (text: string): readonly string[] => toChunks(text).map(({ digest }) => digest);
+  const before = new Set(digestsOf(sections("")));
+  const added = digestsOf(sections("one sentence more. ")).filter((digest) => !before.has(digest));
+  expect(before.size).toBeGreaterThanOrEqual(30);
+  expect(added.length).toBeGreaterThanOrEqual(1);
+  expect(added.length).toBeLessThanOrEqual(2);
 });

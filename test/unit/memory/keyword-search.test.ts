@@ -1,16 +1,18 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { type Chunk, toChunks } from "../../../gateway/memory/chunks.ts";
 import { toKeywordQuery } from "../../../gateway/memory/keyword-query.ts";
 import { MemoryIndex } from "../../../gateway/memory/memory-index.ts";
+import { toIndexedFile } from "../../support/indexed-file.ts";
 import { proves } from "../../support/proves.ts";
 import { makeTempFolder } from "../../support/temp-folder.ts";
 
-const file = { digest: `sha256:${"0".repeat(64)}`, sizeBytes: 1, fault: undefined };
-const chunk = (text: string, firstLine = 1): { firstLine: number; lastLine: number; text: string } => ({
-  firstLine,
-  lastLine: firstLine,
-  text,
-});
+const file = toIndexedFile({ digest: `sha256:${"0".repeat(64)}` });
+const chunk = (text: string): Chunk => {
+  const [only] = toChunks(text);
+  if (!only) throw new Error("the text is empty");
+  return only;
+};
 
 proves(
   "memory.keyword-search",
@@ -27,7 +29,7 @@ proves(
     ]);
     index.put("none.md", file, [chunk("nothing of it")]);
     const search = (text: string): readonly { readonly path: string; readonly score: number }[] =>
-      index.search(toKeywordQuery(text), 10);
+      index.search({ query: toKeywordQuery(text), limit: 10 }).hits;
 
     const hits = search("settle period");
     expect(hits.map(({ path }) => path)).toEqual([

@@ -20,7 +20,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/sessions.proto.
  */
 export const file_fairlead_v1_sessions: GenFile = /*@__PURE__*/
-  fileDesc("ChpmYWlybGVhZC92MS9zZXNzaW9ucy5wcm90bxILZmFpcmxlYWQudjEingEKB1Nlc3Npb24SCgoCaWQYASABKAkSDQoFYWdlbnQYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIQCghzaW5jZV9tcxgGIAEoAxIQCghzbmFwc2hvdBgHIAEoCRIPCgdzdXJmYWNlGAggASgJEhEKCW9wZW5lZF9tcxgJIAEoAyI3ChNTZXNzaW9uc09wZW5SZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCSI9ChRTZXNzaW9uc09wZW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiIiChNTZXNzaW9uc0xpc3RSZXF1ZXN0EgsKA2FsbBgBIAEoCCI+ChRTZXNzaW9uc0xpc3RSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULmZhaXJsZWFkLnYxLlNlc3Npb24iJQoSU2Vzc2lvbnNHZXRSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiPAoTU2Vzc2lvbnNHZXRSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiInChRTZXNzaW9uc0Nsb3NlUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIj4KFVNlc3Npb25zQ2xvc2VSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiLdAQoEVG9vbBIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAQgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgFIAEoCRINCgVvd25lchgGIAEoCRIMCgRub2RlGAcgASgJEg4KBmVmZmVjdBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIMCgRydWxlGAogASgJEg4KBnJlYXNvbhgLIAEoCRISCgpjYWxsX2NsYXNzGAwgASgJIjwKGFNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB3JlbW92ZWQYAiABKAgiTgoZU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRIgCgV0b29scxgBIAMoCzIRLmZhaXJsZWFkLnYxLlRvb2wSDwoHc3VyZmFjZRgCIAEoCSKjAQoXU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJEioKCWFyZ3VtZW50cxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLZGVhZGxpbmVfbXMYBCABKAQSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg8KB25vX3dhaXQYBiABKAgiaQoYU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlEg8KB2NhbGxfaWQYASABKAkSJwoGYW5zd2VyGAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlchITCgthcHByb3ZhbF9pZBgDIAEoCSKJAQoZU2Vzc2lvbnNHZXRPdXRjb21lUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHY2FsbF9pZBgDIAEoCRIOCgZmb2xsb3cYBCABKAgSFQoNc3Rkb3V0X29mZnNldBgFIAEoBBIVCg1zdGRlcnJfb2Zmc2V0GAYgASgEInkKGlNlc3Npb25zR2V0T3V0Y29tZVJlc3BvbnNlEg0KBXN0YXRlGAEgASgJEicKBmFuc3dlchgCIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXISEwoLYW5zd2VyX2pzb24YAyABKAkSDgoGbWV0aG9kGAQgASgJIjsKGlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSKBAQobU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlEgwKBG5hbWUYASABKAkSJgoGc3RhdGVzGAIgAygLMhYuZmFpcmxlYWQudjEuVG9vbFN0YXRlEg4KBmZhaWxlZBgDIAEoCRIOCgZyZWFzb24YBCABKAkSDAoEaGludBgFIAEoCSI7CglUb29sU3RhdGUSDQoFc3RhdGUYASABKAkSDQoFaG9sZHMYAiABKAkSEAoIZXZpZGVuY2UYAyABKAki6AEKBVNraWxsEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSDQoFb3duZXIYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg4KBmZvbGRlchgFIAEoCRINCgVzdGF0ZRgGIAEoCRIpCgdyZWFzb25zGAcgAygLMhguZmFpcmxlYWQudjEuU2tpbGxSZWFzb24SDgoGZGlnZXN0GAggASgJEhAKCGxvY2F0aW9uGAkgASgJEhkKEWZyb250X21hdHRlcl9qc29uGAogASgJEhMKC3Byb21wdF9mb3JtGAsgASgJIlYKC1NraWxsUmVhc29uEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIMCgRoaW50GAMgASgJEgwKBHBhdGgYBCABKAkSDAoEbGluZRgFIAEoDSIsChlTZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiogEKGlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlEiIKBnNraWxscxgBIAMoCzISLmZhaXJsZWFkLnYxLlNraWxsEhAKCHNuYXBzaG90GAIgASgJEg4KBnByb21wdBgDIAEoCRIQCghidWlsdF9tcxgEIAEoBBIUCgxidWlsZF9yZWFzb24YBSABKAkSFgoOc3RhbGVfc2luY2VfbXMYBiABKAQiagoiU2Vzc2lvbnNJbnN0YWxsRGVwZW5kZW5jaWVzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBXNraWxsGAIgASgJEg8KB25vX3dhaXQYAyABKAgSEwoLZGVhZGxpbmVfbXMYBCABKA0iygEKI1Nlc3Npb25zSW5zdGFsbERlcGVuZGVuY2llc1Jlc3BvbnNlEjEKBHBsYW4YASABKAsyIS5mYWlybGVhZC52MS5JbnN0YWxsc1BsYW5SZXNwb25zZUgAEhUKC2FwcHJvdmFsX2lkGAIgASgJSAASNgoIcHJvZ3Jlc3MYAyABKAsyIi5mYWlybGVhZC52MS5JbnN0YWxsc0FwcGx5UmVzcG9uc2VIABIZCg9ub3RoaW5nX21pc3NpbmcYBCABKAhIAEIGCgRwYXJ0IkcKGFNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEcGF0aBgDIAEoCSJOChlTZXNzaW9uc1JlYWRTa2lsbFJlc3BvbnNlEhIKCnNpemVfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJEg0KBWNodW5rGAMgASgMIj4KHVNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSJHCh5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2USJQoFZmlsZXMYASADKAsyFi5mYWlybGVhZC52MS5Ta2lsbEZpbGUiPQoJU2tpbGxGaWxlEgwKBHBhdGgYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBIOCgZkaWdlc3QYAyABKAkihAEKG1Nlc3Npb25zU2VhcmNoTWVtb3J5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBXF1ZXJ5GAIgASgJEhEKCXdvcmtzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoDRISCgp3YWl0X2ZyZXNoGAUgASgIEg8KB3dhaXRfbXMYBiABKA0idwocU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZRIkCgRoaXRzGAEgAygLMhYuZmFpcmxlYWQudjEuTWVtb3J5SGl0EjEKCndvcmtzcGFjZXMYAiADKAsyHS5mYWlybGVhZC52MS5NZW1vcnlJbmRleFN0YXRlIo4BCglNZW1vcnlIaXQSDAoEbm9kZRgBIAEoCRIRCgl3b3Jrc3BhY2UYAiABKAkSDAoEcGF0aBgDIAEoCRISCgpmaXJzdF9saW5lGAQgASgNEhEKCWxhc3RfbGluZRgFIAEoDRIOCgZkaWdlc3QYBiABKAkSDQoFc2NvcmUYByABKAESDAoEdGV4dBgIIAEoCSK3AQoQTWVtb3J5SW5kZXhTdGF0ZRIRCgl3b3Jrc3BhY2UYASABKAkSDQoFZnJlc2gYAiABKAgSEwoLdmVyaWZpZWRfbXMYAyABKAMSDwoHcGVuZGluZxgEIAEoDRINCgVmaWxlcxgFIAEoDRIOCgZjaHVua3MYBiABKA0SDgoGcmVhc29uGAcgASgJEiwKCHByb2JsZW1zGAggAygLMhouZmFpcmxlYWQudjEuTWVtb3J5UHJvYmxlbSJACg1NZW1vcnlQcm9ibGVtEgwKBHBhdGgYASABKAkSIQoFZmF1bHQYAiABKAsyEi5mYWlybGVhZC52MS5GYXVsdCKWAQoYU2Vzc2lvbnNHZXRNZW1vcnlSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSEQoJd29ya3NwYWNlGAIgASgJEgwKBHBhdGgYAyABKAkSEQoEZnJvbRgEIAEoDUgAiAEBEhIKBWxpbmVzGAUgASgNSAGIAQESDgoGZGlnZXN0GAYgASgJQgcKBV9mcm9tQggKBl9saW5lcyK6AQoZU2Vzc2lvbnNHZXRNZW1vcnlSZXNwb25zZRIMCgR0ZXh0GAEgASgJEhIKCmZpcnN0X2xpbmUYAiABKA0SEQoJbGFzdF9saW5lGAMgASgNEhMKC3RvdGFsX2xpbmVzGAQgASgNEhEKCXRydW5jYXRlZBgFIAEoCBIOCgZkaWdlc3QYBiABKAkSDwoHY2hhbmdlZBgHIAEoCBIRCgl3b3Jrc3BhY2UYCCABKAkSDAoEcGF0aBgJIAEoCSIzCh5TZXNzaW9uc0dldE1lbW9yeVN0YXR1c1JlcXVlc3QSEQoJd29ya3NwYWNlGAEgASgJIlQKH1Nlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2USMQoKd29ya3NwYWNlcxgBIAMoCzIdLmZhaXJsZWFkLnYxLk1lbW9yeUluZGV4U3RhdGUiJwoUU2Vzc2lvbnNXYXRjaFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCSJ5ChVTZXNzaW9uc1dhdGNoUmVzcG9uc2USDAoEa2luZBgBIAEoCRIOCgZkaWdlc3QYAiABKAkSDQoFc3RhdGUYAyABKAkSDgoGcmVhc29uGAQgASgJEhAKCHNpbmNlX21zGAUgASgDEhEKCW5leHRfc3RlcBgGIAEoCTK+DAoIU2Vzc2lvbnMSUQoET3BlbhIgLmZhaXJsZWFkLnYxLlNlc3Npb25zT3BlblJlcXVlc3QaIS5mYWlybGVhZC52MS5TZXNzaW9uc09wZW5SZXNwb25zZSIEyLsYAhJRCgRMaXN0EiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0UmVxdWVzdBohLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFJlc3BvbnNlIgTIuxgBEk4KA0dldBIfLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0UmVxdWVzdBogLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0UmVzcG9uc2UiBMi7GAESVAoFQ2xvc2USIS5mYWlybGVhZC52MS5TZXNzaW9uc0Nsb3NlUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2xvc2VSZXNwb25zZSIEyLsYAhJgCglMaXN0VG9vbHMSJS5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RUb29sc1JlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RUb29sc1Jlc3BvbnNlIgTIuxgCEl8KCENhbGxUb29sEiQuZmFpcmxlYWQudjEuU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QaJS5mYWlybGVhZC52MS5TZXNzaW9uc0NhbGxUb29sUmVzcG9uc2UiBMi7GAIwARJlCgpHZXRPdXRjb21lEiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRPdXRjb21lUmVxdWVzdBonLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0T3V0Y29tZVJlc3BvbnNlIgTIuxgCMAESZgoLRXhwbGFpblRvb2wSJy5mYWlybGVhZC52MS5TZXNzaW9uc0V4cGxhaW5Ub29sUmVxdWVzdBooLmZhaXJsZWFkLnYxLlNlc3Npb25zRXhwbGFpblRvb2xSZXNwb25zZSIEyLsYAhJjCgpMaXN0U2tpbGxzEiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxzUmVxdWVzdBonLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlIgTIuxgCEmIKCVJlYWRTa2lsbBIlLmZhaXJsZWFkLnYxLlNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBomLmZhaXJsZWFkLnYxLlNlc3Npb25zUmVhZFNraWxsUmVzcG9uc2UiBMi7GAIwARJvCg5MaXN0U2tpbGxGaWxlcxIqLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXF1ZXN0GisuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1Jlc3BvbnNlIgTIuxgCEoABChNJbnN0YWxsRGVwZW5kZW5jaWVzEi8uZmFpcmxlYWQudjEuU2Vzc2lvbnNJbnN0YWxsRGVwZW5kZW5jaWVzUmVxdWVzdBowLmZhaXJsZWFkLnYxLlNlc3Npb25zSW5zdGFsbERlcGVuZGVuY2llc1Jlc3BvbnNlIgTIuxgCMAESaQoMU2VhcmNoTWVtb3J5EiguZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXF1ZXN0GikuZmFpcmxlYWQudjEuU2Vzc2lvbnNTZWFyY2hNZW1vcnlSZXNwb25zZSIEyLsYAhJgCglHZXRNZW1vcnkSJS5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlcXVlc3QaJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE1lbW9yeVJlc3BvbnNlIgTIuxgCEnIKD0dldE1lbW9yeVN0YXR1cxIrLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVxdWVzdBosLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5U3RhdHVzUmVzcG9uc2UiBMi7GAISVgoFV2F0Y2gSIS5mYWlybGVhZC52MS5TZXNzaW9uc1dhdGNoUmVxdWVzdBoiLmZhaXJsZWFkLnYxLlNlc3Npb25zV2F0Y2hSZXNwb25zZSIEyLsYAjABYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_installs, file_fairlead_v1_options, file_fairlead_v1_tools, file_google_protobuf_struct]);
+  fileDesc("ChpmYWlybGVhZC92MS9zZXNzaW9ucy5wcm90bxILZmFpcmxlYWQudjEingEKB1Nlc3Npb24SCgoCaWQYASABKAkSDQoFYWdlbnQYAiABKAkSEQoJd29ya3NwYWNlGAMgASgJEg0KBXN0YXRlGAQgASgJEg4KBnJlYXNvbhgFIAEoCRIQCghzaW5jZV9tcxgGIAEoAxIQCghzbmFwc2hvdBgHIAEoCRIPCgdzdXJmYWNlGAggASgJEhEKCW9wZW5lZF9tcxgJIAEoAyI3ChNTZXNzaW9uc09wZW5SZXF1ZXN0Eg0KBWFnZW50GAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCSI9ChRTZXNzaW9uc09wZW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiIiChNTZXNzaW9uc0xpc3RSZXF1ZXN0EgsKA2FsbBgBIAEoCCI+ChRTZXNzaW9uc0xpc3RSZXNwb25zZRImCghzZXNzaW9ucxgBIAMoCzIULmZhaXJsZWFkLnYxLlNlc3Npb24iJQoSU2Vzc2lvbnNHZXRSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiPAoTU2Vzc2lvbnNHZXRSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiInChRTZXNzaW9uc0Nsb3NlUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJIj4KFVNlc3Npb25zQ2xvc2VSZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuZmFpcmxlYWQudjEuU2Vzc2lvbiLdAQoEVG9vbBIMCgRuYW1lGAEgASgJEg0KBXRpdGxlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhkKEWlucHV0X3NjaGVtYV9qc29uGAQgASgJEhoKEm91dHB1dF9zY2hlbWFfanNvbhgFIAEoCRINCgVvd25lchgGIAEoCRIMCgRub2RlGAcgASgJEg4KBmVmZmVjdBgIIAEoCRINCgVzdGF0ZRgJIAEoCRIMCgRydWxlGAogASgJEg4KBnJlYXNvbhgLIAEoCRISCgpjYWxsX2NsYXNzGAwgASgJIjwKGFNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg8KB3JlbW92ZWQYAiABKAgiTgoZU2Vzc2lvbnNMaXN0VG9vbHNSZXNwb25zZRIgCgV0b29scxgBIAMoCzIRLmZhaXJsZWFkLnYxLlRvb2wSDwoHc3VyZmFjZRgCIAEoCSKjAQoXU2Vzc2lvbnNDYWxsVG9vbFJlcXVlc3QSDwoHc2Vzc2lvbhgBIAEoCRIMCgRuYW1lGAIgASgJEioKCWFyZ3VtZW50cxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSEwoLZGVhZGxpbmVfbXMYBCABKAQSFwoPaWRlbXBvdGVuY3lfa2V5GAUgASgJEg8KB25vX3dhaXQYBiABKAgiaQoYU2Vzc2lvbnNDYWxsVG9vbFJlc3BvbnNlEg8KB2NhbGxfaWQYASABKAkSJwoGYW5zd2VyGAIgASgLMhcuZmFpcmxlYWQudjEuVG9vbEFuc3dlchITCgthcHByb3ZhbF9pZBgDIAEoCSKJAQoZU2Vzc2lvbnNHZXRPdXRjb21lUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHY2FsbF9pZBgDIAEoCRIOCgZmb2xsb3cYBCABKAgSFQoNc3Rkb3V0X29mZnNldBgFIAEoBBIVCg1zdGRlcnJfb2Zmc2V0GAYgASgEInkKGlNlc3Npb25zR2V0T3V0Y29tZVJlc3BvbnNlEg0KBXN0YXRlGAEgASgJEicKBmFuc3dlchgCIAEoCzIXLmZhaXJsZWFkLnYxLlRvb2xBbnN3ZXISEwoLYW5zd2VyX2pzb24YAyABKAkSDgoGbWV0aG9kGAQgASgJIjsKGlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSKBAQobU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlEgwKBG5hbWUYASABKAkSJgoGc3RhdGVzGAIgAygLMhYuZmFpcmxlYWQudjEuVG9vbFN0YXRlEg4KBmZhaWxlZBgDIAEoCRIOCgZyZWFzb24YBCABKAkSDAoEaGludBgFIAEoCSI7CglUb29sU3RhdGUSDQoFc3RhdGUYASABKAkSDQoFaG9sZHMYAiABKAkSEAoIZXZpZGVuY2UYAyABKAki6AEKBVNraWxsEgwKBG5hbWUYASABKAkSEwoLZGVzY3JpcHRpb24YAiABKAkSDQoFb3duZXIYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg4KBmZvbGRlchgFIAEoCRINCgVzdGF0ZRgGIAEoCRIpCgdyZWFzb25zGAcgAygLMhguZmFpcmxlYWQudjEuU2tpbGxSZWFzb24SDgoGZGlnZXN0GAggASgJEhAKCGxvY2F0aW9uGAkgASgJEhkKEWZyb250X21hdHRlcl9qc29uGAogASgJEhMKC3Byb21wdF9mb3JtGAsgASgJIlYKC1NraWxsUmVhc29uEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIMCgRoaW50GAMgASgJEgwKBHBhdGgYBCABKAkSDAoEbGluZRgFIAEoDSIsChlTZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkiogEKGlNlc3Npb25zTGlzdFNraWxsc1Jlc3BvbnNlEiIKBnNraWxscxgBIAMoCzISLmZhaXJsZWFkLnYxLlNraWxsEhAKCHNuYXBzaG90GAIgASgJEg4KBnByb21wdBgDIAEoCRIQCghidWlsdF9tcxgEIAEoBBIUCgxidWlsZF9yZWFzb24YBSABKAkSFgoOc3RhbGVfc2luY2VfbXMYBiABKAQiagoiU2Vzc2lvbnNJbnN0YWxsRGVwZW5kZW5jaWVzUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBXNraWxsGAIgASgJEg8KB25vX3dhaXQYAyABKAgSEwoLZGVhZGxpbmVfbXMYBCABKA0iygEKI1Nlc3Npb25zSW5zdGFsbERlcGVuZGVuY2llc1Jlc3BvbnNlEjEKBHBsYW4YASABKAsyIS5mYWlybGVhZC52MS5JbnN0YWxsc1BsYW5SZXNwb25zZUgAEhUKC2FwcHJvdmFsX2lkGAIgASgJSAASNgoIcHJvZ3Jlc3MYAyABKAsyIi5mYWlybGVhZC52MS5JbnN0YWxsc0FwcGx5UmVzcG9uc2VIABIZCg9ub3RoaW5nX21pc3NpbmcYBCABKAhIAEIGCgRwYXJ0IkcKGFNlc3Npb25zUmVhZFNraWxsUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEcGF0aBgDIAEoCSJOChlTZXNzaW9uc1JlYWRTa2lsbFJlc3BvbnNlEhIKCnNpemVfYnl0ZXMYASABKAQSDgoGZGlnZXN0GAIgASgJEg0KBWNodW5rGAMgASgMIj4KHVNlc3Npb25zTGlzdFNraWxsRmlsZXNSZXF1ZXN0Eg8KB3Nlc3Npb24YASABKAkSDAoEbmFtZRgCIAEoCSJHCh5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2USJQoFZmlsZXMYASADKAsyFi5mYWlybGVhZC52MS5Ta2lsbEZpbGUiPQoJU2tpbGxGaWxlEgwKBHBhdGgYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBIOCgZkaWdlc3QYAyABKAkihAEKG1Nlc3Npb25zU2VhcmNoTWVtb3J5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEg0KBXF1ZXJ5GAIgASgJEhEKCXdvcmtzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoDRISCgp3YWl0X2ZyZXNoGAUgASgIEg8KB3dhaXRfbXMYBiABKA0itQEKHFNlc3Npb25zU2VhcmNoTWVtb3J5UmVzcG9uc2USJAoEaGl0cxgBIAMoCzIWLmZhaXJsZWFkLnYxLk1lbW9yeUhpdBIxCgp3b3Jrc3BhY2VzGAIgAygLMh0uZmFpcmxlYWQudjEuTWVtb3J5SW5kZXhTdGF0ZRIPCgdwYXJ0aWFsGBQgASgIEisKB3ZlY3RvcnMYFSABKAsyGi5mYWlybGVhZC52MS5NZW1vcnlWZWN0b3JzInQKDU1lbW9yeVZlY3RvcnMSEAoIcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSDQoFc3RhdGUYAyABKAkSIQoFZmF1bHQYBCABKAsyEi5mYWlybGVhZC52MS5GYXVsdBIQCghyZXRyeV9tcxgFIAEoAyK5AQoJTWVtb3J5SGl0EgwKBG5vZGUYASABKAkSEQoJd29ya3NwYWNlGAIgASgJEgwKBHBhdGgYAyABKAkSEgoKZmlyc3RfbGluZRgEIAEoDRIRCglsYXN0X2xpbmUYBSABKA0SDgoGZGlnZXN0GAYgASgJEg0KBXNjb3JlGAcgASgBEgwKBHRleHQYCCABKAkSKQoGc2NvcmVzGBQgASgLMhkuZmFpcmxlYWQudjEuTWVtb3J5U2NvcmVzImQKDE1lbW9yeVNjb3JlcxIPCgdrZXl3b3JkGAEgASgBEhMKBnZlY3RvchgCIAEoAUgAiAEBEg8KB3JlY2VuY3kYAyABKAESEgoKc2ltaWxhcml0eRgEIAEoAUIJCgdfdmVjdG9yIvsBChBNZW1vcnlJbmRleFN0YXRlEhEKCXdvcmtzcGFjZRgBIAEoCRINCgVmcmVzaBgCIAEoCBITCgt2ZXJpZmllZF9tcxgDIAEoAxIPCgdwZW5kaW5nGAQgASgNEg0KBWZpbGVzGAUgASgNEg4KBmNodW5rcxgGIAEoDRIOCgZyZWFzb24YByABKAkSLAoIcHJvYmxlbXMYCCADKAsyGi5mYWlybGVhZC52MS5NZW1vcnlQcm9ibGVtEhcKD21pc3NpbmdfdmVjdG9ycxgUIAEoDRIpCg12ZWN0b3JzX2ZhdWx0GBUgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQiQAoNTWVtb3J5UHJvYmxlbRIMCgRwYXRoGAEgASgJEiEKBWZhdWx0GAIgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQilgEKGFNlc3Npb25zR2V0TWVtb3J5UmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJEhEKCXdvcmtzcGFjZRgCIAEoCRIMCgRwYXRoGAMgASgJEhEKBGZyb20YBCABKA1IAIgBARISCgVsaW5lcxgFIAEoDUgBiAEBEg4KBmRpZ2VzdBgGIAEoCUIHCgVfZnJvbUIICgZfbGluZXMiugEKGVNlc3Npb25zR2V0TWVtb3J5UmVzcG9uc2USDAoEdGV4dBgBIAEoCRISCgpmaXJzdF9saW5lGAIgASgNEhEKCWxhc3RfbGluZRgDIAEoDRITCgt0b3RhbF9saW5lcxgEIAEoDRIRCgl0cnVuY2F0ZWQYBSABKAgSDgoGZGlnZXN0GAYgASgJEg8KB2NoYW5nZWQYByABKAgSEQoJd29ya3NwYWNlGAggASgJEgwKBHBhdGgYCSABKAkiMwoeU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCSKBAQofU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXNwb25zZRIxCgp3b3Jrc3BhY2VzGAEgAygLMh0uZmFpcmxlYWQudjEuTWVtb3J5SW5kZXhTdGF0ZRIrCgd2ZWN0b3JzGBQgASgLMhouZmFpcmxlYWQudjEuTWVtb3J5VmVjdG9ycyInChRTZXNzaW9uc1dhdGNoUmVxdWVzdBIPCgdzZXNzaW9uGAEgASgJInkKFVNlc3Npb25zV2F0Y2hSZXNwb25zZRIMCgRraW5kGAEgASgJEg4KBmRpZ2VzdBgCIAEoCRINCgVzdGF0ZRgDIAEoCRIOCgZyZWFzb24YBCABKAkSEAoIc2luY2VfbXMYBSABKAMSEQoJbmV4dF9zdGVwGAYgASgJMr4MCghTZXNzaW9ucxJRCgRPcGVuEiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNPcGVuUmVxdWVzdBohLmZhaXJsZWFkLnYxLlNlc3Npb25zT3BlblJlc3BvbnNlIgTIuxgCElEKBExpc3QSIC5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RSZXF1ZXN0GiEuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0UmVzcG9uc2UiBMi7GAESTgoDR2V0Eh8uZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRSZXNwb25zZSIEyLsYARJUCgVDbG9zZRIhLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2xvc2VSZXF1ZXN0GiIuZmFpcmxlYWQudjEuU2Vzc2lvbnNDbG9zZVJlc3BvbnNlIgTIuxgCEmAKCUxpc3RUb29scxIlLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFRvb2xzUmVxdWVzdBomLmZhaXJsZWFkLnYxLlNlc3Npb25zTGlzdFRvb2xzUmVzcG9uc2UiBMi7GAISXwoIQ2FsbFRvb2wSJC5mYWlybGVhZC52MS5TZXNzaW9uc0NhbGxUb29sUmVxdWVzdBolLmZhaXJsZWFkLnYxLlNlc3Npb25zQ2FsbFRvb2xSZXNwb25zZSIEyLsYAjABEmUKCkdldE91dGNvbWUSJi5mYWlybGVhZC52MS5TZXNzaW9uc0dldE91dGNvbWVSZXF1ZXN0GicuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRPdXRjb21lUmVzcG9uc2UiBMi7GAIwARJmCgtFeHBsYWluVG9vbBInLmZhaXJsZWFkLnYxLlNlc3Npb25zRXhwbGFpblRvb2xSZXF1ZXN0GiguZmFpcmxlYWQudjEuU2Vzc2lvbnNFeHBsYWluVG9vbFJlc3BvbnNlIgTIuxgCEmMKCkxpc3RTa2lsbHMSJi5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbHNSZXF1ZXN0GicuZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxzUmVzcG9uc2UiBMi7GAISYgoJUmVhZFNraWxsEiUuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXF1ZXN0GiYuZmFpcmxlYWQudjEuU2Vzc2lvbnNSZWFkU2tpbGxSZXNwb25zZSIEyLsYAjABEm8KDkxpc3RTa2lsbEZpbGVzEiouZmFpcmxlYWQudjEuU2Vzc2lvbnNMaXN0U2tpbGxGaWxlc1JlcXVlc3QaKy5mYWlybGVhZC52MS5TZXNzaW9uc0xpc3RTa2lsbEZpbGVzUmVzcG9uc2UiBMi7GAISgAEKE0luc3RhbGxEZXBlbmRlbmNpZXMSLy5mYWlybGVhZC52MS5TZXNzaW9uc0luc3RhbGxEZXBlbmRlbmNpZXNSZXF1ZXN0GjAuZmFpcmxlYWQudjEuU2Vzc2lvbnNJbnN0YWxsRGVwZW5kZW5jaWVzUmVzcG9uc2UiBMi7GAIwARJpCgxTZWFyY2hNZW1vcnkSKC5mYWlybGVhZC52MS5TZXNzaW9uc1NlYXJjaE1lbW9yeVJlcXVlc3QaKS5mYWlybGVhZC52MS5TZXNzaW9uc1NlYXJjaE1lbW9yeVJlc3BvbnNlIgTIuxgCEmAKCUdldE1lbW9yeRIlLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5UmVxdWVzdBomLmZhaXJsZWFkLnYxLlNlc3Npb25zR2V0TWVtb3J5UmVzcG9uc2UiBMi7GAIScgoPR2V0TWVtb3J5U3RhdHVzEisuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXF1ZXN0GiwuZmFpcmxlYWQudjEuU2Vzc2lvbnNHZXRNZW1vcnlTdGF0dXNSZXNwb25zZSIEyLsYAhJWCgVXYXRjaBIhLmZhaXJsZWFkLnYxLlNlc3Npb25zV2F0Y2hSZXF1ZXN0GiIuZmFpcmxlYWQudjEuU2Vzc2lvbnNXYXRjaFJlc3BvbnNlIgTIuxgCMAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_installs, file_fairlead_v1_options, file_fairlead_v1_tools, file_google_protobuf_struct]);
 
 /**
  * A session.
@@ -1272,6 +1272,20 @@ export type SessionsSearchMemoryResponse = Message<"fairlead.v1.SessionsSearchMe
    * @generated from field: repeated fairlead.v1.MemoryIndexState workspaces = 2;
    */
   workspaces: MemoryIndexState[];
+
+  /**
+   * Whether vectors were to have a part in this answer and had none: what was found is by keyword only.
+   *
+   * @generated from field: bool partial = 20;
+   */
+  partial: boolean;
+
+  /**
+   * Where vectors come from, and how it stands with them.
+   *
+   * @generated from field: fairlead.v1.MemoryVectors vectors = 21;
+   */
+  vectors?: MemoryVectors | undefined;
 };
 
 /**
@@ -1280,6 +1294,55 @@ export type SessionsSearchMemoryResponse = Message<"fairlead.v1.SessionsSearchMe
  */
 export const SessionsSearchMemoryResponseSchema: GenMessage<SessionsSearchMemoryResponse> = /*@__PURE__*/
   messageDesc(file_fairlead_v1_sessions, 31);
+
+/**
+ * Where vectors come from, and how it stands with them.
+ *
+ * @generated from message fairlead.v1.MemoryVectors
+ */
+export type MemoryVectors = Message<"fairlead.v1.MemoryVectors"> & {
+  /**
+   * The kind of provider; `none`: searches are by keyword.
+   *
+   * @generated from field: string provider = 1;
+   */
+  provider: string;
+
+  /**
+   * Its model.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * `none`, `ready`, `unavailable` after a failure until it answers again, or, of a search, `late`: not within its time.
+   *
+   * @generated from field: string state = 3;
+   */
+  state: string;
+
+  /**
+   * What went wrong last.
+   *
+   * @generated from field: fairlead.v1.Fault fault = 4;
+   */
+  fault?: Fault | undefined;
+
+  /**
+   * Until when it is left alone, in milliseconds since 1970; 0: it may be asked.
+   *
+   * @generated from field: int64 retry_ms = 5;
+   */
+  retryMs: bigint;
+};
+
+/**
+ * Describes the message fairlead.v1.MemoryVectors.
+ * Use `create(MemoryVectorsSchema)` to create a new message.
+ */
+export const MemoryVectorsSchema: GenMessage<MemoryVectors> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 32);
 
 /**
  * A passage.
@@ -1342,6 +1405,13 @@ export type MemoryHit = Message<"fairlead.v1.MemoryHit"> & {
    * @generated from field: string text = 8;
    */
   text: string;
+
+  /**
+   * What the score is made of.
+   *
+   * @generated from field: fairlead.v1.MemoryScores scores = 20;
+   */
+  scores?: MemoryScores | undefined;
 };
 
 /**
@@ -1349,7 +1419,49 @@ export type MemoryHit = Message<"fairlead.v1.MemoryHit"> & {
  * Use `create(MemoryHitSchema)` to create a new message.
  */
 export const MemoryHitSchema: GenMessage<MemoryHit> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 32);
+  messageDesc(file_fairlead_v1_sessions, 33);
+
+/**
+ * What a score is made of, each 0 to 1.
+ *
+ * @generated from message fairlead.v1.MemoryScores
+ */
+export type MemoryScores = Message<"fairlead.v1.MemoryScores"> & {
+  /**
+   * Of the words; above 0.5 with all of them.
+   *
+   * @generated from field: double keyword = 1;
+   */
+  keyword: number;
+
+  /**
+   * Of the meaning: the cosine of query and passage. Not set when vectors had no part, or the passage has none yet.
+   *
+   * @generated from field: optional double vector = 2;
+   */
+  vector?: number | undefined;
+
+  /**
+   * What the file's age leaves.
+   *
+   * @generated from field: double recency = 3;
+   */
+  recency: number;
+
+  /**
+   * How alike the passage is to one before it; from 0.8 on it comes after those that are different.
+   *
+   * @generated from field: double similarity = 4;
+   */
+  similarity: number;
+};
+
+/**
+ * Describes the message fairlead.v1.MemoryScores.
+ * Use `create(MemoryScoresSchema)` to create a new message.
+ */
+export const MemoryScoresSchema: GenMessage<MemoryScores> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_sessions, 34);
 
 /**
  * The state of one index.
@@ -1379,7 +1491,7 @@ export type MemoryIndexState = Message<"fairlead.v1.MemoryIndexState"> & {
   verifiedMs: bigint;
 
   /**
-   * Files that are known to have changed and are not in the index yet.
+   * Files that are known to have changed and are not in the index yet, and files that wait for vectors.
    *
    * @generated from field: uint32 pending = 4;
    */
@@ -1412,6 +1524,20 @@ export type MemoryIndexState = Message<"fairlead.v1.MemoryIndexState"> & {
    * @generated from field: repeated fairlead.v1.MemoryProblem problems = 8;
    */
   problems: MemoryProblem[];
+
+  /**
+   * Passages that wait for their vector; their files count as pending, and are found by keyword.
+   *
+   * @generated from field: uint32 missing_vectors = 20;
+   */
+  missingVectors: number;
+
+  /**
+   * Why they wait, when something is wrong.
+   *
+   * @generated from field: fairlead.v1.Fault vectors_fault = 21;
+   */
+  vectorsFault?: Fault | undefined;
 };
 
 /**
@@ -1419,7 +1545,7 @@ export type MemoryIndexState = Message<"fairlead.v1.MemoryIndexState"> & {
  * Use `create(MemoryIndexStateSchema)` to create a new message.
  */
 export const MemoryIndexStateSchema: GenMessage<MemoryIndexState> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 33);
+  messageDesc(file_fairlead_v1_sessions, 35);
 
 /**
  * A memory file that could not be indexed.
@@ -1447,7 +1573,7 @@ export type MemoryProblem = Message<"fairlead.v1.MemoryProblem"> & {
  * Use `create(MemoryProblemSchema)` to create a new message.
  */
 export const MemoryProblemSchema: GenMessage<MemoryProblem> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 34);
+  messageDesc(file_fairlead_v1_sessions, 36);
 
 /**
  * Which lines.
@@ -1503,7 +1629,7 @@ export type SessionsGetMemoryRequest = Message<"fairlead.v1.SessionsGetMemoryReq
  * Use `create(SessionsGetMemoryRequestSchema)` to create a new message.
  */
 export const SessionsGetMemoryRequestSchema: GenMessage<SessionsGetMemoryRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 35);
+  messageDesc(file_fairlead_v1_sessions, 37);
 
 /**
  * The lines.
@@ -1580,7 +1706,7 @@ export type SessionsGetMemoryResponse = Message<"fairlead.v1.SessionsGetMemoryRe
  * Use `create(SessionsGetMemoryResponseSchema)` to create a new message.
  */
 export const SessionsGetMemoryResponseSchema: GenMessage<SessionsGetMemoryResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 36);
+  messageDesc(file_fairlead_v1_sessions, 38);
 
 /**
  * Asks for the state of the indexes.
@@ -1601,7 +1727,7 @@ export type SessionsGetMemoryStatusRequest = Message<"fairlead.v1.SessionsGetMem
  * Use `create(SessionsGetMemoryStatusRequestSchema)` to create a new message.
  */
 export const SessionsGetMemoryStatusRequestSchema: GenMessage<SessionsGetMemoryStatusRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 37);
+  messageDesc(file_fairlead_v1_sessions, 39);
 
 /**
  * The state of the indexes.
@@ -1615,6 +1741,13 @@ export type SessionsGetMemoryStatusResponse = Message<"fairlead.v1.SessionsGetMe
    * @generated from field: repeated fairlead.v1.MemoryIndexState workspaces = 1;
    */
   workspaces: MemoryIndexState[];
+
+  /**
+   * Where vectors come from, and how it stands with them.
+   *
+   * @generated from field: fairlead.v1.MemoryVectors vectors = 20;
+   */
+  vectors?: MemoryVectors | undefined;
 };
 
 /**
@@ -1622,7 +1755,7 @@ export type SessionsGetMemoryStatusResponse = Message<"fairlead.v1.SessionsGetMe
  * Use `create(SessionsGetMemoryStatusResponseSchema)` to create a new message.
  */
 export const SessionsGetMemoryStatusResponseSchema: GenMessage<SessionsGetMemoryStatusResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 38);
+  messageDesc(file_fairlead_v1_sessions, 40);
 
 /**
  * Which session to watch.
@@ -1643,7 +1776,7 @@ export type SessionsWatchRequest = Message<"fairlead.v1.SessionsWatchRequest"> &
  * Use `create(SessionsWatchRequestSchema)` to create a new message.
  */
 export const SessionsWatchRequestSchema: GenMessage<SessionsWatchRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 39);
+  messageDesc(file_fairlead_v1_sessions, 41);
 
 /**
  * Something changed.
@@ -1699,7 +1832,7 @@ export type SessionsWatchResponse = Message<"fairlead.v1.SessionsWatchResponse">
  * Use `create(SessionsWatchResponseSchema)` to create a new message.
  */
 export const SessionsWatchResponseSchema: GenMessage<SessionsWatchResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_sessions, 40);
+  messageDesc(file_fairlead_v1_sessions, 42);
 
 /**
  * Sessions and what is in them. `session` is a session's id; empty where a method also works without one.
