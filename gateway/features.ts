@@ -385,6 +385,6 @@ function publishedBy(nodeId: string, base: Base): Published {
     tools: tools?.tools.length ?? 0,
     skills: skills.filter(({ state }) => state === "eligible").length,
     refused: (tools?.problems ?? []).map(({ name, fault }) => ({ kind: "tool", name, fault })),
-    containment: workspaces[0]?.containment ?? "",
+    containments: workspaces.map(({ containment }) => containment),
   };
 }

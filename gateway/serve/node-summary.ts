@@ -20,8 +20,8 @@ export interface Published {
   readonly tools: number;
   readonly skills: number;
   readonly refused: readonly RefusedPublication[];
-  /** `kernel` or `best_effort`; empty while it is not known. */
-  readonly containment: string;
+  /** How each workspace is kept inside: `kernel` or `best_effort`; empty while it is not known. */
+  readonly containments: readonly string[];
 }
 
 /** What the link knows of a node. */
@@ -60,12 +60,17 @@ export function toNodeSummary(
     pairedMs: BigInt(node.pairedAt),
     generation: BigInt(presence.generation),
     address: presence.address,
-    containment: published.containment,
+    containment: leastOf(published.containments),
     note: node.note,
     link: toLinkFacts(facts),
     ...toIdentityFields(presence),
     problems: published.refused.map(({ kind, name, fault }) => ({ kind, name, fault: toWireFault(fault) })),
   };
+}
+
+/** A node is as closed as the least sure of what it exports. */
+function leastOf(containments: readonly string[]): string {
+  return containments.includes("best_effort") ? "best_effort" : (containments[0] ?? "");
 }
 
 function toIdentityFields({

@@ -26,13 +26,14 @@ export async function attackExports(runtime: Runtime): Promise<number> {
   const { clock } = runtime;
   using deadline = startDeadline({ timeoutMs: attackLimitMs, signal: runtime.signal, clock });
   const attacked: Attacked[] = [];
-  for (const [index, { name, dir, followSymlinks }] of workspaces.entries()) {
+  for (const [index, { name, dir, followSymlinks, containment }] of workspaces.entries()) {
     // Who comes later finds time left.
     const share = attackLimitMs / workspaces.length;
     using turn = startDeadline({ timeoutMs: share * (index + 1), signal: deadline.signal, clock });
     const { signal } = turn;
     const goal = { swaps: wantedSwaps, tries: wantedTries };
-    const outcome = await attackContainment({ dir, followSymlinks, ...goal, clock, signal });
+    const how = { dir, followSymlinks, containment };
+    const outcome = await attackContainment({ ...how, ...goal, clock, signal });
     runtime.signal.throwIfAborted();
     attacked.push({ workspace: name, dir, ...outcome });
   }

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { parseWorkspaceName } from "../../shared/names/alias.ts";
+import { ownContainment } from "../../shared/root/open-root.ts";
 import type { CommandModule } from "../../shared/terminal/command.ts";
 import { addExports, removeWorkspace } from "../config/edit-node-config.ts";
 import { nodeConfigFile, readNodeSettings, resolveWorkspace } from "../config/node-settings.ts";
@@ -18,6 +19,7 @@ export const workspaceCommands: readonly CommandModule[] = [
       const json = workspaces.map((workspace) => ({
         ...withoutHome(workspace),
         allowSymlinkTargets: (workspace.allowSymlinkTargets ?? []).map((target) => ({ ...target })),
+        containment: workspace.containment ?? ownContainment,
         maxFileBytes: workspace.maxFileBytes ?? null,
       }));
       await runtime.output.result({ workspaces: json }, () => ({

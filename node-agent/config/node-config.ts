@@ -16,6 +16,7 @@ export interface WorkspaceConfig {
     | readonly { readonly path: string; readonly write?: boolean | undefined }[]
     | undefined;
   readonly allowHardLinks?: boolean | undefined;
+  readonly containment?: "kernel" | "best_effort" | undefined;
   readonly maxFileBytes?: number | undefined;
 }
 
@@ -58,6 +59,7 @@ const workspaceSchema = z
       .max(100)
       .optional(),
     allowHardLinks: flag,
+    containment: z.enum(["kernel", "best_effort"]).optional(),
     maxFileBytes: z.number().int().min(1).optional(),
   })
   .refine(

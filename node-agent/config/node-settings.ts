@@ -110,6 +110,7 @@ export function resolveWorkspace(workspace: WorkspaceConfig, place: Place): Expo
     followSymlinks: workspace.followSymlinks ?? false,
     ...toTrusted(workspace, place),
     allowHardLinks: workspace.allowHardLinks ?? false,
+    ...(workspace.containment ? { containment: workspace.containment } : {}),
     userHome: place.userHome,
     maxFileBytes: workspace.maxFileBytes,
   };

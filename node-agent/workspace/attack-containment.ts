@@ -1,4 +1,12 @@
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { realpath } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,7 +19,7 @@ import { createPause } from "../../shared/root/linux/pause.ts";
 import { readOwnMarker } from "../../shared/root/linux/process-marker.ts";
 import { openRoot } from "../../shared/root/open-root.ts";
 import type { Containment, RootHandle } from "../../shared/root/root-handle.ts";
-import { createStagedName } from "../../shared/root/staged-name.ts";
+import { createStagedName, isStagedName } from "../../shared/root/staged-name.ts";
 import { attackCases } from "./attack-cases.ts";
 
 /** What is attacked, and for how long: until both numbers are reached, or the signal aborts. */
@@ -19,6 +27,8 @@ export interface AttackOptions {
   /** An exported folder. The attack makes one of its own in it, which nothing lists, and removes it. */
   readonly dir: string;
   readonly followSymlinks: boolean;
+  /** How the folder is kept inside; by default the surest that this platform has. */
+  readonly containment?: Containment | undefined;
   readonly swaps: number;
   readonly tries: number;
   readonly clock: Clock;
@@ -61,11 +71,21 @@ export async function attackContainment(options: AttackOptions): Promise<AttackO
 }
 
 async function clear(own: string): Promise<void> {
+  unlinkStaged(own);
   {
     await using root = await openRoot(own, { allowHardLinks: true });
     for (const name of readdirSync(own)) await root.remove(parseWorkspacePath(name), { recursive: true });
   }
   rmdirSync(own);
+}
+
+/** A root that is held by names leaves what it staged in a folder that was swapped away; nobody writes it any more. */
+function unlinkStaged(folder: string): void {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const at = path.join(folder, entry.name);
+    if (entry.isDirectory()) unlinkStaged(at);
+    else if (isStagedName(entry.name)) unlinkSync(at);
+  }
 }
 
 const outsideWord = "OUTSIDE";
@@ -78,7 +98,10 @@ async function attackIn(own: string, options: AttackOptions): Promise<AttackOutc
   for (const name of ["d/f0", "d/secret", "d/sub/x"]) writeFileSync(path.join(inside, name), "inside");
   for (const name of outsideFiles) writeFileSync(path.join(outside, name), outsideWord);
   symlinkSync("../outside", path.join(inside, "d.try"));
-  await using root = await openRoot(inside, { followSymlinks: options.followSymlinks });
+  await using root = await openRoot(inside, {
+    followSymlinks: options.followSymlinks,
+    containment: options.containment,
+  });
   const { swaps, cases } = await race(root, inside, options);
   const changed = { name: "outside as it was", tries: outsideFiles.length, refused: 0 };
   return {

@@ -1,4 +1,5 @@
 import { Fault } from "../../shared/fault/fault.ts";
+import type { Containment } from "../../shared/root/root-handle.ts";
 import type { TrustedFolder } from "../../shared/root/trusted-folder.ts";
 
 /** A folder that this machine exports, and what of it may be done. */
@@ -24,6 +25,8 @@ export interface ExportSettings {
   readonly allowSymlinkTargets?: readonly TrustedFolder[] | undefined;
   /** Whether files with several names are served. */
   readonly allowHardLinks: boolean;
+  /** How surely it is kept inside; undefined: the surest that this platform has. */
+  readonly containment?: Containment | undefined;
   /** What `~` in the globs means: the home of this user, absolute. */
   readonly userHome?: string | undefined;
   /** The largest file that is read or written, in bytes; undefined: any. */

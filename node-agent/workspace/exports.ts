@@ -177,6 +177,7 @@ function isSameFolder(a: ExportSettings, b: ExportSettings): boolean {
     a.followSymlinks === b.followSymlinks &&
     isDeepStrictEqual(a.allowSymlinkTargets, b.allowSymlinkTargets) &&
     a.allowHardLinks === b.allowHardLinks &&
+    a.containment === b.containment &&
     wasWritable === b.write.length > 0
   );
 }

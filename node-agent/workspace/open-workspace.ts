@@ -56,12 +56,13 @@ export async function openWorkspace(
   const folder = await realFolder(settings);
   const closed = await findClosed(settings, folder, options.homeDir);
   const home = await findHome(settings, folder);
-  const { followSymlinks, allowHardLinks, allowSymlinkTargets: trusted = [] } = settings;
+  const { followSymlinks, allowHardLinks, allowSymlinkTargets: trusted = [], containment } = settings;
   for (const { path } of trusted) await requireTrustable(settings, path, options.homeDir);
   const root = await openRoot(settings.dir, {
     followSymlinks,
     trusted,
     allowHardLinks,
+    containment,
     sweep: settings.write.length > 0,
     ...(options.hooks ? { hooks: options.hooks } : {}),
   });

@@ -78,6 +78,8 @@ export interface ResolveEvent {
 
 /** What `openRoot` takes besides the folder. */
 export interface RootOptions {
+  /** By default the surest that the platform has. */
+  readonly containment?: Containment | undefined;
   /** Follow links that stay inside. Off by default: a link in any component is then refused. */
   readonly followSymlinks?: boolean;
   /**

@@ -171,7 +171,7 @@ class Batch implements BatchWriter {
   async #sync(groups: readonly Group[], pause: Pause): Promise<void> {
     if (this.#count === 0) return;
     const { top } = this.#context.start;
-    const shared = this.#count > fewFiles && (await syncVolume(pathForOthers(top), this.#context.signal));
+    const shared = this.#count > fewFiles && (await syncVolume(top.pathForOthers, this.#context.signal));
     if (shared) return;
     for (const group of groups) {
       await this.#inGroup(group, async (folder) => {
@@ -271,7 +271,7 @@ class Batch implements BatchWriter {
 
   async sync(): Promise<void> {
     this.#requireOpen();
-    await syncVolume(pathForOthers(this.#context.start.top), this.#context.signal);
+    await syncVolume(this.#context.start.top.pathForOthers, this.#context.signal);
   }
 
   async #unlinkUnpublished(): Promise<void> {
@@ -334,11 +334,6 @@ async function syncAt(path: string | Buffer): Promise<void> {
   } finally {
     closeSync(fd);
   }
-}
-
-/** Another program's descriptors are not ours. */
-function pathForOthers(folder: Descriptor): string {
-  return folder.path.replace("/self/", `/${process.pid}/`);
 }
 
 function tryUnlink(folder: Descriptor, name: string): void {

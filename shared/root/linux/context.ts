@@ -11,7 +11,7 @@ import {
 } from "../refusals.ts";
 import type { Entry, EntryKind, ResolveEvent, RootHooks } from "../root-handle.ts";
 import type { StageMarker } from "../staged-name.ts";
-import { type Descriptor, kindOf, openEntry, reopenFolder } from "./descriptor.ts";
+import { type Descriptor, kindOf, openEntry } from "./descriptor.ts";
 import type { KeptParts } from "./parts.ts";
 import type { PathLocks } from "./path-locks.ts";
 import type { Place, Start } from "./place.ts";
@@ -79,7 +79,7 @@ export function foundAbove({ dev, ino, birthtimeNs }: BigIntStats): FoundThing {
 /** The entry at `place`, named but not opened for reading. Fails with the errno's fault about `path`. */
 export function openPlace(place: Place, path: WorkspacePath): Descriptor {
   try {
-    return place.name === undefined ? reopenFolder(place.folder) : openEntry(place.folder, place.name);
+    return place.name === undefined ? place.folder.again() : openEntry(place.folder, place.name);
   } catch (error) {
     throw rootFault(error, path);
   }

@@ -1,63 +1,58 @@
 import { isUtf8 } from "node:buffer";
-import {
-  type BigIntStats,
-  closeSync,
-  constants,
-  fstatSync,
-  lstatSync,
-  openSync,
-  readdirSync,
-  readlinkSync,
-} from "node:fs";
+import { type BigIntStats, constants, lstatSync, readdirSync, readlinkSync } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 
 /**
- * Calls relative to an open folder. Node has no `openat`; on Linux `/proc/self/fd/N/name` is the same, since the kernel
- * resolves N through the descriptor. A name must be a single one: each function here refuses anything else, so that no
- * caller can walk with it.
+ * Calls relative to a folder that is held: through the kernel on Linux, by its name and identity elsewhere. A name must be a
+ * single one: each function here refuses anything else, so that no caller can walk with it.
  */
 
 /** A name of an entry: text, or the bytes themselves where they are no UTF-8. */
 export type EntryName = string | Buffer;
 
-// Linux's O_PATH, which Node's constants leave out: a descriptor that only names a thing and runs no device's open.
-const oPath = 0o10000000;
-const { O_NOFOLLOW, O_DIRECTORY, O_RDONLY, O_RDWR, O_NONBLOCK, O_NOCTTY, O_CREAT, O_EXCL } = constants;
+const { O_NOFOLLOW, O_RDONLY, O_RDWR, O_NONBLOCK, O_NOCTTY, O_CREAT, O_EXCL } = constants;
 
-/** An open folder or file that only names it (`O_PATH`); closed with its scope. */
-export class Descriptor implements Disposable {
-  readonly fd: number;
-  #isOpen = true;
-
-  constructor(fd: number) {
-    this.fd = fd;
-  }
-
-  /** The path under which the kernel knows it. A closed one has none: its number may mean another file by now. */
-  get path(): string {
-    if (!this.#isOpen) throw new Error("the descriptor was closed");
-    return `/proc/self/fd/${this.fd}`;
-  }
-
-  /** Its state now. */
-  stat(): BigIntStats {
-    return fstatSync(this.fd, { bigint: true });
-  }
-
-  [Symbol.dispose](): void {
-    if (!this.#isOpen) return;
-    this.#isOpen = false;
-    closeSync(this.fd);
-  }
+/** A folder, or an entry of one, that is held and not yet read; let go with its scope. */
+export interface Descriptor extends Disposable {
+  /**
+   * The path under which calls of this turn reach it. One that was let go has none; one that is held by its name fails
+   * with `PATH_CHANGED` where another stands there by now.
+   */
+  readonly path: string;
+  /** The path for another process of this user. */
+  readonly pathForOthers: string;
+  /** Its absolute path, no link in it. */
+  readonly realPath: string;
+  /** Its state now; of one that is nowhere any more, the last that is known. */
+  stat(): BigIntStats;
+  /** The folder `name` in it; ENOTDIR for a link as for a file. */
+  enter(name: EntryName): Descriptor;
+  /** The entry `name` in it itself, a link included; nothing is read. */
+  hold(name: EntryName): Descriptor;
+  /** The same folder once more. */
+  again(): Descriptor;
+  /** A folder elsewhere, by its canonical absolute path; ENOTDIR when a link stands there by now. */
+  elsewhere(realPath: string): Descriptor;
+  /** Opens this very file for reading, whatever its name leads to now. */
+  openForReading(): number;
+  /** Opens the entry `name` in it with these flags, never through a link; fails where it did not open that one. */
+  open(name: EntryName, flags: number, mode?: number): number;
+  /** Opens it so that it can be synced; undefined where that is not done. */
+  openForSync(): number | undefined;
 }
 
 /** The path of `name` in `folder`, for calls that do not follow a link at the end. */
 export function at(folder: Descriptor, name: EntryName): string | Buffer {
+  return below(folder.path, name);
+}
+
+/** The path of the entry `name` in the folder at a path. */
+export function below(folder: string, name: EntryName): string | Buffer {
   if (typeof name === "string") {
-    if (name === "" || name === "." || name === ".." || name.includes("/") || name.includes("\0")) {
+    if (name === "" || name === "." || name === ".." || forbidden.test(name)) {
       throw new Error("an entry was named by what is no single name");
     }
-    return `${folder.path}/${name}`;
+    return `${folder}/${name}`;
   }
   if (
     name.length === 0 ||
@@ -68,40 +63,22 @@ export function at(folder: Descriptor, name: EntryName): string | Buffer {
   ) {
     throw new Error("an entry was named by what is no single name");
   }
-  return Buffer.concat([Buffer.from(`${folder.path}/`), name]);
+  return Buffer.concat([Buffer.from(`${folder}/`), name]);
 }
 
+// A name that is several on Windows, or a stream of a file.
+const forbidden = process.platform === "win32" ? /[/\0\\:]/ : /[/\0]/;
 const dot = Buffer.from(".");
 const dotDot = Buffer.from("..");
 
-/** The folder at an absolute path, links in it resolved: for roots only. */
-export function openTop(absolutePath: string): Descriptor {
-  return new Descriptor(openSync(absolutePath, oPath | O_DIRECTORY));
-}
-
-/** The folder at a canonical absolute path; ENOTDIR when a link stands there by now. */
-export function openTrusted(realPath: string): Descriptor {
-  return new Descriptor(openSync(realPath, oPath | O_DIRECTORY | O_NOFOLLOW));
-}
-
 /** The folder `name`; ENOTDIR for a link as for a file. */
 export function openFolder(folder: Descriptor, name: EntryName): Descriptor {
-  return new Descriptor(openSync(at(folder, name), oPath | O_DIRECTORY | O_NOFOLLOW));
+  return folder.enter(name);
 }
 
 /** The entry `name` itself, a link included; nothing is opened for reading. */
 export function openEntry(folder: Descriptor, name: EntryName): Descriptor {
-  return new Descriptor(openSync(at(folder, name), oPath | O_NOFOLLOW));
-}
-
-/** The same folder once more, under a descriptor of its own. */
-export function reopenFolder(folder: Descriptor): Descriptor {
-  return new Descriptor(openSync(folder.path, oPath | O_DIRECTORY));
-}
-
-/** Opens for reading the file that `entry` names: exactly that one, whatever its name leads to now. */
-export function openForReading(entry: Descriptor): number {
-  return openSync(entry.path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  return folder.hold(name);
 }
 
 /**
@@ -110,21 +87,16 @@ export function openForReading(entry: Descriptor): number {
  */
 export function tryOpenFile(folder: Descriptor, name: string): number | undefined {
   try {
-    return openSync(at(folder, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    return folder.open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   } catch (error) {
     if (errnoOf(error) === "ELOOP") return undefined;
     throw error;
   }
 }
 
-/** Opens `folder` so that it can be synced. */
-export function openForSync(folder: Descriptor): number {
-  return openSync(folder.path, O_RDONLY | O_DIRECTORY);
-}
-
 /** Makes the new file `name` and opens it for writing; EEXIST when there is anything. */
 export function createFile(folder: Descriptor, name: string): number {
-  return openSync(at(folder, name), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY, 0o600);
+  return folder.open(name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY, 0o600);
 }
 
 /** State of the entry `name` itself; undefined when there is none. */

@@ -1,4 +1,4 @@
-import { type BigIntStats, readlinkSync, statfsSync, statSync } from "node:fs";
+import { type BigIntStats, statSync } from "node:fs";
 import { Fault } from "../../fault/fault.ts";
 import type { NameFolding } from "../../names/folded-name.ts";
 import { rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
@@ -10,6 +10,7 @@ import type { RemoveOptions } from "../remove-options.ts";
 import type {
   BatchWriteOptions,
   BatchWriter,
+  Containment,
   Entry,
   Listing,
   ListOptions,
@@ -31,8 +32,9 @@ import { createAsideName, type StageMarker } from "../staged-name.ts";
 import type { WalkItem, WalkOptions } from "../walk-options.ts";
 import { batchWrite } from "./batch-write.ts";
 import type { RootContext } from "./context.ts";
-import { type Descriptor, openTop } from "./descriptor.ts";
+import type { Descriptor } from "./descriptor.ts";
 import { setFolderTimes } from "./folder-times.ts";
+import { openTop } from "./kernel-descriptor.ts";
 import { list, openFolder, stat } from "./list.ts";
 import { look } from "./look.ts";
 import { moveAcross } from "./move-across.ts";
@@ -44,33 +46,40 @@ import { readOwnMarker } from "./process-marker.ts";
 import { remove } from "./remove.ts";
 import { startStage } from "./stage-write.ts";
 import { sweep } from "./sweep.ts";
+import { foldingByVolume, tryVolumeType } from "./volume.ts";
 import { walk } from "./walk.ts";
 
 const procMagic = 0x9fa0;
-/** FAT, exFAT, CIFS, SMB2, HFS+: volumes that take `A` and `a` for one. */
-const caseIgnoring = new Set([0x4d44, 0x2011bab0, 0xff534d42, 0xfe534d42, 0x482b]);
-/** HFS+: it keeps every name decomposed. */
-const formIgnoring = new Set([0x482b]);
 
-function foldingOf(type: number): NameFolding {
-  return { case: caseIgnoring.has(type), form: formIgnoring.has(type) };
+/** How a root holds the folders beneath it. */
+export interface Door {
+  readonly containment: Containment;
+  /** The folder at an absolute path, links in it resolved. */
+  openTop(absolutePath: string): Descriptor;
+  /** What the volume of a folder does not tell apart. */
+  foldingOf(top: Descriptor): NameFolding;
 }
 
 /** Opens a root on Linux: everything beneath it is reached through descriptors. Needs procfs. */
 export function openLinuxRoot(absolutePath: string, options: RootOptions): RootHandle {
   requireProcfs();
-  const top = openRootFolder(absolutePath, options);
+  return openBeneath({ containment: "kernel", openTop, foldingOf: foldingByVolume }, absolutePath, options);
+}
+
+/** Opens a root that holds its folders through a door. */
+export function openBeneath(door: Door, absolutePath: string, options: RootOptions): RootHandle {
+  const top = openRootFolder(door, absolutePath, options);
   try {
-    return new LinuxRoot(absolutePath, top, options);
+    return new OpenRoot(door, { absolutePath, top }, options);
   } catch (error) {
     top[Symbol.dispose]();
     throw error;
   }
 }
 
-function openRootFolder(absolutePath: string, { shown }: RootOptions): Descriptor {
+function openRootFolder(door: Door, absolutePath: string, { shown }: RootOptions): Descriptor {
   try {
-    return openTop(absolutePath);
+    return door.openTop(absolutePath);
   } catch (error) {
     throw rootFault(error, shown ?? "the workspace's folder");
   }
@@ -86,7 +95,7 @@ function statRootFolder(absolutePath: string, { shown }: RootOptions): BigIntSta
 
 function requireProcfs(): void {
   // Asked where the descriptors are: a process under permissions need be let in nowhere else.
-  if (tryStatfs("/proc/self/fd") === procMagic) return;
+  if (tryVolumeType("/proc/self/fd") === procMagic) return;
   throw new Fault(
     "IO_ERROR",
     "/proc is not mounted, and without it no folder can be kept closed to the outside",
@@ -97,13 +106,9 @@ function requireProcfs(): void {
   );
 }
 
-function tryStatfs(path: string): number | undefined {
-  try {
-    // Some types are reported sign-extended.
-    return statfsSync(path).type >>> 0;
-  } catch {
-    return undefined;
-  }
+interface OpenedTop {
+  readonly absolutePath: string;
+  readonly top: Descriptor;
 }
 
 /** The folder that stands at the root's path now, and what runs in it. */
@@ -114,20 +119,23 @@ interface Standing {
   readonly closing: AbortController;
 }
 
-class LinuxRoot implements RootHandle {
-  readonly containment = "kernel";
+class OpenRoot implements RootHandle {
+  readonly containment: Containment;
   readonly folding: NameFolding;
   readonly swept: Promise<number>;
+  readonly #door: Door;
   readonly #absolutePath: string;
   readonly #options: RootOptions;
   #standing: Standing;
   #ending: Promise<void> | undefined;
 
-  constructor(absolutePath: string, top: Descriptor, options: RootOptions) {
+  constructor(door: Door, { absolutePath, top }: OpenedTop, options: RootOptions) {
+    this.#door = door;
+    this.containment = door.containment;
     this.#absolutePath = absolutePath;
     this.#options = options;
     this.#standing = stand(top, options);
-    this.folding = foldingOf(tryStatfs(top.path) ?? 0);
+    this.folding = door.foldingOf(top);
     this.swept = startSweep(this.#standing.context, options.sweep ?? false);
   }
 
@@ -222,7 +230,7 @@ class LinuxRoot implements RootHandle {
 
   #replace(): void {
     const old = this.#standing;
-    this.#standing = stand(openRootFolder(this.#absolutePath, this.#options), this.#options);
+    this.#standing = stand(openRootFolder(this.#door, this.#absolutePath, this.#options), this.#options);
     leave(old, pathChanged(rootPath)).catch(() => undefined);
   }
 
@@ -246,7 +254,7 @@ function stand(top: Descriptor, options: RootOptions): Standing {
   const context: RootContext = {
     start: {
       top,
-      realPath: readlinkSync(top.path),
+      realPath: top.realPath,
       followSymlinks: options.followSymlinks ?? false,
       trusted: options.followSymlinks === true ? (options.trusted ?? []) : [],
     },

@@ -48,7 +48,7 @@ export function openFolder(context: RootContext, path: WorkspacePath, options: O
     options.check?.(opened.canonicalPath, foundAt(opened.folder.stat()));
     return {
       canonicalPath: opened.canonicalPath,
-      procPath: `/proc/${process.pid}/fd/${opened.folder.fd}`,
+      procPath: opened.folder.pathForOthers,
       [Symbol.asyncDispose]: async () => opened[Symbol.dispose](),
     };
   } catch (error) {

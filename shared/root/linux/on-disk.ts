@@ -1,14 +1,14 @@
 import { type BigIntStats, closeSync, fchownSync, fstatSync, fsync } from "node:fs";
 import { promisify } from "node:util";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
-import { openForSync } from "./descriptor.ts";
 import type { OpenedFolder } from "./place.ts";
 
 const fsyncAsync = promisify(fsync);
 
 /** Brings the names in a folder to the disk. */
 export async function syncFolder(parent: OpenedFolder): Promise<void> {
-  const fd = openForSync(parent.folder);
+  const fd = parent.folder.openForSync();
+  if (fd === undefined) return;
   try {
     await fsyncAsync(fd);
   } finally {

@@ -15,7 +15,6 @@ import {
   type RootContext,
   toEntry,
 } from "./context.ts";
-import { openForReading } from "./descriptor.ts";
 import { findPlace, followingFolders, type Place } from "./place.ts";
 
 const readAsync = promisify(read);
@@ -49,7 +48,7 @@ function tryOpenBeneath(
   options.check?.(canonicalPath, foundAt(stats));
   requireSize(path, Number(stats.size), options.maxBytes);
   try {
-    return { fd: openForReading(named), stats, canonicalPath };
+    return { fd: named.openForReading(), stats, canonicalPath };
   } catch (error) {
     throw rootFault(error, path);
   }

@@ -4,7 +4,6 @@ import {
   closeSync,
   fstatSync,
   ftruncate,
-  openSync,
   read,
   renameSync,
   unlinkSync,
@@ -61,7 +60,7 @@ function tryTake(folder: Descriptor, from: string, to: string): boolean {
 function tryOpenOwn(folder: Descriptor, name: string): number | undefined {
   let fd: number;
   try {
-    fd = openSync(at(folder, name), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    fd = folder.open(name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   } catch {
     return undefined;
   }

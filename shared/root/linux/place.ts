@@ -12,7 +12,7 @@ import {
 } from "../refusals.ts";
 import { isStagedName } from "../staged-name.ts";
 import type { TrustedFolder } from "../trusted-folder.ts";
-import { type Descriptor, openFolder, openTrusted, readLink, reopenFolder, statEntry } from "./descriptor.ts";
+import { type Descriptor, openFolder, readLink, statEntry } from "./descriptor.ts";
 import { findTrusted, type TrustedPlace } from "./trusted.ts";
 
 /** Where a walk begins, and its rules. */
@@ -163,7 +163,7 @@ class Walk implements Place {
     const linkPath = this.#shownAt(name);
     if (this.#start.isChanging === true && !write) throw targetNotWritable(linkPath);
     try {
-      let folder = openTrusted(realPath);
+      let folder = this.#start.top.elsewhere(realPath);
       this.#folders.push(folder);
       for (const [index, below] of rest.entries()) {
         if (index === rest.length - 1 && this.#pending.length === 0 && isFileAt(folder, below)) {
@@ -254,7 +254,7 @@ export function openFolderAt(start: Start, path: WorkspacePath): OpenedFolder {
 
 function openLast(place: Place, path: WorkspacePath): Descriptor {
   try {
-    return place.name === undefined ? reopenFolder(place.folder) : openFolder(place.folder, place.name);
+    return place.name === undefined ? place.folder.again() : openFolder(place.folder, place.name);
   } catch (error) {
     if (errnoOf(error) !== "ENOTDIR") throw rootFault(error, path);
     // A link that appeared only now is refused as any other: it is not entered.

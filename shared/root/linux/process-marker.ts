@@ -2,8 +2,16 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { errnoOf } from "../../fault/fault-from-errno.ts";
 import type { StageMarker } from "../staged-name.ts";
 
-/** The marker of this process. */
+/** The marker of this process. Without procfs its id alone tells it from others. */
 export function readOwnMarker(): StageMarker {
+  try {
+    return readMarker();
+  } catch {
+    return { boot: "00000000", namespace: "0", pid: process.pid, startTicks: "0" };
+  }
+}
+
+function readMarker(): StageMarker {
   const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").slice(0, 8);
   const namespace = /\d+/.exec(readlinkSync("/proc/self/ns/pid"))?.[0] ?? "0";
   return { boot, namespace, pid: process.pid, startTicks: readStat("self")?.startTicks ?? "0" };

@@ -1,4 +1,4 @@
-import { renameSync, rmdirSync, unlinkSync } from "node:fs";
+import { realpathSync, renameSync, rmdirSync, unlinkSync } from "node:fs";
 import { appendPath, rootPath, type WorkspacePath } from "../../names/workspace-path.ts";
 import {
   isKeptName,
@@ -11,15 +11,7 @@ import {
   type StageMarker,
 } from "../staged-name.ts";
 import type { RootContext } from "./context.ts";
-import {
-  at,
-  type Descriptor,
-  openFolder,
-  openTop,
-  readFolder,
-  reopenFolder,
-  statEntry,
-} from "./descriptor.ts";
+import { at, type Descriptor, openFolder, readFolder, statEntry } from "./descriptor.ts";
 import { expireEntry, KeptParts } from "./parts.ts";
 import { createPause, type Pause } from "./pause.ts";
 import { isGone } from "./process-marker.ts";
@@ -34,11 +26,11 @@ const foreignAfterMs = 24 * 60 * 60 * 1000;
  */
 export async function sweep(context: RootContext, where: "below" | "top"): Promise<number> {
   const pause = createPause(context.signal);
-  using top = reopenFolder(context.start.top);
+  using top = context.start.top.again();
   const sweeping = { own: context.marker, kept: context.kept, pause, isDeep: where === "below" };
   let removed = await sweepFolder(top, { ...sweeping, path: rootPath });
   for (const { path, write } of context.start.trusted) {
-    using folder = write ? tolerantly(() => openTop(path)) : undefined;
+    using folder = write ? tolerantly(() => context.start.top.elsewhere(realpathSync(path))) : undefined;
     // Which link leads there is not known: what is kept there is found by the next write.
     if (folder) removed += await sweepFolder(folder, { ...sweeping, kept: new KeptParts(), path: rootPath });
   }

@@ -14,7 +14,7 @@ import {
 } from "../refusals.ts";
 import type { Precondition } from "../root-handle.ts";
 import { isNameless, lookUntilNamed, requireFile, type RootContext } from "./context.ts";
-import { type Descriptor, kindOf, openEntry, openForReading, statEntry } from "./descriptor.ts";
+import { type Descriptor, kindOf, openEntry, statEntry } from "./descriptor.ts";
 
 const readAsync = promisify(read);
 const chunkBytes = 256 * 1024;
@@ -104,7 +104,7 @@ function tryOpenTarget(context: RootContext, target: Target): OpenTarget | undef
     const stats = named.stat();
     if (isNameless(stats)) return undefined;
     requireFile(context, stats, target.path);
-    return { fd: openForReading(named), stats };
+    return { fd: named.openForReading(), stats };
   } catch (error) {
     if (errnoOf(error) === "ENOENT") return undefined;
     throw rootFault(error, target.path);

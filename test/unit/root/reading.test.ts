@@ -1,17 +1,9 @@
 import { execFileSync } from "node:child_process";
-import {
-  appendFileSync,
-  linkSync,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { appendFileSync, linkSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { faultOf } from "../../support/fault-of.ts";
-import { openTempRoot, p, readAll, summary, walkAll } from "./temp-root.ts";
+import { foundIn, openTempRoot, p, readAll, summary, walkAll } from "./temp-root.ts";
 
 const awkward = [
   "a\nb",
@@ -385,7 +377,7 @@ test("a root is the folder that stands at its path, and what ran in the one befo
   expect(await faultOf(staged.commit({ precondition: { kind: "any" } }))).toMatchObject({
     code: "PATH_CHANGED",
   });
-  expect(readdirSync(join(temp.outside, "moved"))).toEqual(["old"]);
+  expect(foundIn(join(temp.outside, "moved"))).toEqual(["old"]);
 });
 
 test("a closed root does nothing more", async () => {

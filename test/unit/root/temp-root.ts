@@ -1,9 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseWorkspacePath, type WorkspacePath } from "../../../shared/names/workspace-path.ts";
-import { openRoot } from "../../../shared/root/open-root.ts";
-import type { RootHandle, RootOptions } from "../../../shared/root/root-handle.ts";
+import { openRoot, ownContainment } from "../../../shared/root/open-root.ts";
+import type { Containment, RootHandle, RootOptions } from "../../../shared/root/root-handle.ts";
+import { isStagedName } from "../../../shared/root/staged-name.ts";
 import type { WalkItem, WalkOptions } from "../../../shared/root/walk-options.ts";
 
 /** A root in a folder of its own, with a folder outside beside it; both are gone at the end. */
@@ -13,6 +14,24 @@ export interface TempRoot extends AsyncDisposable {
   readonly dir: string;
   /** Absolute path of a folder beside it, which nothing may reach. */
   readonly outside: string;
+}
+
+let asked: Containment | undefined;
+
+/** Has every root from now on opened with this containment, where nothing else is asked for. */
+export function openAllWith(containment: Containment): void {
+  asked = containment;
+}
+
+/** Whether roots are opened so. */
+export function isOpenedWith(containment: Containment): boolean {
+  return (asked ?? ownContainment) === containment;
+}
+
+/** What lies in a folder that was moved out of a root: what was being written stays in it where it is held by its name. */
+export function foundIn(moved: string): readonly string[] {
+  const names = readdirSync(moved);
+  return isOpenedWith("kernel") ? names : names.filter((name) => !isStagedName(name));
 }
 
 /** Opens a root over a new folder that `fill` has filled. */
@@ -26,7 +45,7 @@ export async function openTempRoot(
   for (const folder of [dir, outside]) mkdirSync(folder);
   writeFileSync(join(outside, "secret"), "outside secret");
   fill(dir, outside);
-  const root = await openRoot(dir, options);
+  const root = await openRoot(dir, { ...(asked ? { containment: asked } : {}), ...options });
   return {
     root,
     dir,

@@ -22,7 +22,7 @@ import { readOwnMarker } from "../../../shared/root/linux/process-marker.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
 import { createStagedName, keptNameOf } from "../../../shared/root/staged-name.ts";
 import { faultOf } from "../../support/fault-of.ts";
-import { openTempRoot, p, writeAll } from "./temp-root.ts";
+import { foundIn, openTempRoot, p, writeAll } from "./temp-root.ts";
 
 const any = { precondition: { kind: "any" } } as const;
 const absent = { precondition: { kind: "absent" } } as const;
@@ -257,7 +257,7 @@ describe("publishing", () => {
     renameSync(join(temp.dir, "folder"), join(temp.outside, "moved"));
     mkdirSync(join(temp.dir, "folder"));
     expect(await faultOf(staged.commit(any))).toMatchObject({ code: "PATH_CHANGED" });
-    expect(readdirSync(join(temp.outside, "moved"))).toEqual([]);
+    expect(foundIn(join(temp.outside, "moved"))).toEqual([]);
     expect(readdirSync(join(temp.dir, "folder"))).toEqual([]);
   });
 
