@@ -2751,7 +2751,8 @@ export const FilesWatchKind = {
   UNAVAILABLE: 2,
 
   /**
-   * Events may be missing before this one: take a manifest and compare.
+   * Events may be missing before this one: take a manifest and compare. It is said where the kernel lost some, to who is
+   * further behind than the last 10,000 events, and so to everybody after a burst of more than these at once.
    *
    * @generated from enum value: FILES_WATCH_KIND_GAP = 3;
    */
