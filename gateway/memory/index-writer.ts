@@ -2,7 +2,13 @@ import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { type Fault, isFault, toFaultJson } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import type { RemoteIndex } from "./index-host.ts";
-import { mayPass, type MemoryListing, type NodeCall, readMemoryFile } from "./node-files.ts";
+import {
+  inspectMemoryFiles,
+  mayPass,
+  type MemoryListing,
+  type NodeCall,
+  readMemoryFile,
+} from "./node-files.ts";
 
 /** What `IndexWriter` needs. */
 export interface IndexWriterOptions {
@@ -45,6 +51,29 @@ export class IndexWriter {
         this.#modified.set(path, modifiedMs);
       } else if (known.modifiedMs !== modifiedMs) await index.note(path, modifiedMs);
     }
+  }
+
+  /**
+   * Those of the files that the node has another text of by now, or none, and those that are marked as changed: their old
+   * text goes at once, and they stay marked. What cannot be asked of the node is for the next comparison to find.
+   */
+  async dropChanged(
+    index: RemoteIndex,
+    call: NodeCall,
+    files: ReadonlySet<string>,
+  ): Promise<ReadonlySet<string>> {
+    const paths = [...files].filter((path) => index.files.get(path)?.digest !== undefined);
+    const before = new Map(paths.map((path) => [path, index.files.get(path)?.digest]));
+    const now = await inspectMemoryFiles(call, paths);
+    const dropped = new Set<string>();
+    for (const path of paths) {
+      // One that was read again meanwhile is as it was read then.
+      if (now.get(path) === before.get(path) || index.files.get(path)?.digest !== before.get(path)) continue;
+      this.changed.add(path);
+      await this.#remove(index, path);
+      dropped.add(path);
+    }
+    return dropped;
   }
 
   /** Reads what is marked as changed. A file that cannot be read is noted as failed, and the others are read. */

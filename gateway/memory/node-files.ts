@@ -59,6 +59,23 @@ function toListed(entry: Entry): ListedFile {
   };
 }
 
+/** The digest of each of these files as the node has it now; those that are gone or cannot be read are left out. */
+export async function inspectMemoryFiles(
+  call: NodeCall,
+  paths: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const { files } = await call.client.inspect(
+    { workspace: call.workspace, paths: [...paths] },
+    { signal: call.signal },
+  );
+  return new Map(
+    paths.flatMap((path, at): [string, string][] => {
+      const digest = files[at]?.file?.digest ?? "";
+      return digest === "" ? [] : [[path, digest]];
+    }),
+  );
+}
+
 const attempts = 3;
 const retryAfterMs = 150;
 

@@ -270,8 +270,22 @@ export class WorkspaceIndex implements AsyncDisposable {
   }
 
   /** Files of these that the node has another text of, or none: their old text goes, and they are read again. */
-  async #dropChanged(_files: ReadonlySet<string>, _signal: AbortSignal): Promise<ReadonlySet<string>> {
-    return new Set();
+  async #dropChanged(files: ReadonlySet<string>, signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const session = this.#session;
+    const index = this.#index;
+    if (!session || !index) return new Set();
+    try {
+      const client = session.link.client(Memory);
+      const call = { client, workspace: this.#options.workspace, signal };
+      const dropped = await this.#writer.dropChanged(index, call, files);
+      if (dropped.size > 0) this.#wake.resolve();
+      return dropped;
+    } catch (error) {
+      signal.throwIfAborted();
+      // A node that is away cannot say; the comparison once it is back does.
+      if (isFault(error)) return new Set();
+      throw error;
+    }
   }
 
   #requestCompare(): void {

@@ -17,6 +17,8 @@ export const maxMemoryFileBytes: number = 1024 * 1024;
 /** Most entries below `memory/`. */
 const maxEntries = 200_000;
 
+const never = new AbortController().signal;
+
 /** A memory file with the digest of its bytes. */
 export interface MemoryFile {
   readonly entry: Entry;
@@ -70,6 +72,30 @@ export class MemoryFiles {
       await this.#turn.pause(signal);
     }
     return { files, skipped };
+  }
+
+  /**
+   * What these memory files are now, in their order: undefined for one that is gone, a Fault for one that cannot be read.
+   * Any other path of the workspace is `POLICY_DENIED`.
+   */
+  async inspect(pathTexts: readonly string[]): Promise<readonly (MemoryFile | Fault | undefined)[]> {
+    const found: (MemoryFile | Fault | undefined)[] = [];
+    for (const path of pathTexts.map((text) => parseMemoryPath(text))) {
+      found.push(await this.#inspectOne(path));
+      await this.#turn.pause(never);
+    }
+    return found;
+  }
+
+  async #inspectOne(path: WorkspacePath): Promise<MemoryFile | Fault | undefined> {
+    try {
+      const entry = await this.#root.stat(path);
+      const looked = await this.#look(entry);
+      return typeof looked === "string" ? { entry, digest: looked } : looked;
+    } catch (error) {
+      if (!isFault(error)) throw error;
+      return isAbsent(error) || error.code === "NOT_A_DIRECTORY" ? undefined : error;
+    }
   }
 
   /** A memory file's text; undefined when there is none. Any other path of the workspace is `POLICY_DENIED`. */

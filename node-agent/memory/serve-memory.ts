@@ -3,6 +3,7 @@ import { Fault } from "../../shared/fault/fault.ts";
 import { EntryKind, type EntrySchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import {
   Memory,
+  type MemoryInspectResponseSchema,
   type MemoryReadRequest,
   type MemoryReadResponseSchema,
   type MemoryWatchResponseSchema,
@@ -17,6 +18,7 @@ import { openWorkspace, type Workspace } from "../workspace/open-workspace.ts";
 import { cutLines } from "./cut-lines.ts";
 import { MemoryFiles } from "./memory-files.ts";
 import { type MemoryEvent, MemoryWatch } from "./memory-watch.ts";
+import { maxInspectedPaths } from "./worker-requests.ts";
 
 /** What `serveMemory` takes. */
 export interface ServeMemoryOptions extends WorkerWorkspaces {
@@ -55,6 +57,7 @@ export function serveMemory(options: ServeMemoryOptions): ServedMemory {
         yield { skipped: part.map(({ path, fault }) => ({ path, fault: toWireFault(fault) })) };
       }
     },
+    inspect: async (request) => inspect((await shelf.open(request.workspace)).files, request.paths),
     read: async (request) => read((await shelf.open(request.workspace)).files, request),
     watch: async function* (request, { signal }) {
       const { watch } = await shelf.open(request.workspace);
@@ -119,6 +122,24 @@ function toWireEvent(event: MemoryEvent): MessageInitShape<typeof MemoryWatchRes
   if (event.kind === "changed") return { kind, epoch, sequence, path: event.path, change: event.change };
   if (event.kind === "unavailable") return { kind, epoch, sequence, fault: toWireFault(event.fault) };
   return { kind, epoch, sequence };
+}
+
+async function inspect(
+  files: MemoryFiles,
+  paths: readonly string[],
+): Promise<MessageInitShape<typeof MemoryInspectResponseSchema>> {
+  if (paths.length > maxInspectedPaths) {
+    throw new Fault("INVALID_ARGUMENT", `${paths.length} paths are asked for; at most ${maxInspectedPaths}`, {
+      details: { field: "paths", limit: maxInspectedPaths, actual: paths.length },
+    });
+  }
+  const found = await files.inspect(paths);
+  return {
+    files: found.map((one) => {
+      if (!one) return {};
+      return one instanceof Fault ? { fault: toWireFault(one) } : { file: toEntry(one) };
+    }),
+  };
 }
 
 async function read(

@@ -72,4 +72,32 @@ export const memory = [
     id: "memory.vector-paths-agree",
     says: "Vector search with and without the native extension returns the same ten best passages of 5,000 in the same order.",
   },
+  {
+    id: "memory.incremental",
+    says: "After one paragraph of one of 1,000 files changed, one file is read and only the chunks that changed are sent to the embedding provider; after a rename without edit, or touching the file, none is sent.",
+  },
+  {
+    id: "memory.provider-changed",
+    says: "After a change of embedding provider, model or chunking, keyword search goes on at once, the index is rebuilt in the background without a command, and no answer ever mixes vectors of two models.",
+  },
+  {
+    id: "memory.changed-while-embedding",
+    says: "When one of ten files changes or vanishes while its text is embedded, the other nine are published, its old text is in no later answer, it stays pending and the next sync reads that file alone.",
+  },
+  {
+    id: "memory.provider-fails",
+    says: "When the embedding provider refuses, times out or answers 429, searches answer by keyword and say that vectors are unavailable, files stay pending and are embedded by later tries that keep to the named waiting time.",
+  },
+  {
+    id: "memory.provider-bad-vectors",
+    says: "A provider that answers with too few vectors, another dimension, NaN or infinity has none of that batch stored, the files stay pending with the reason, and searches do not fail.",
+  },
+  {
+    id: "memory.search-deadline",
+    says: "When vectors do not answer within the search's deadline (30 s by default), keyword hits are returned marked as partial, and the next search is not held back by it.",
+  },
+  {
+    id: "memory.cache-bounded",
+    says: "The embedding cache holds at most 50,000 entries: the least recently used go first, and a run with 60,000 different chunks still ends with a complete index.",
+  },
 ] as const;

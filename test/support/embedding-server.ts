@@ -79,7 +79,9 @@ export async function startEmbeddingServer(
       embedding: toTestVector(text, server.dimensions, call.model),
     }));
     response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify({ object: "list", model: call.model, data: fault?.change(rows) ?? rows }));
+    const answered = { object: "list", model: call.model, data: fault?.change(rows) ?? rows };
+    // As other languages write what JSON has no word for.
+    response.end(JSON.stringify(answered).replaceAll(/"(NaN|1e999)"/g, "$1"));
   };
   http.listen(0, "127.0.0.1");
   await once(http, "listening");

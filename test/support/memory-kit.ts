@@ -1,5 +1,5 @@
 import type { MemoryWorkspace, MemoryWorkspaces } from "../../gateway/memory/memory-workspace.ts";
-import { type MemoryIndexes, startMemory } from "../../gateway/memory/memory.ts";
+import { type MemoryIndexes, type MemoryOptions, startMemory } from "../../gateway/memory/memory.ts";
 import { type MemoryHost, startMemory as startNodeMemory } from "../../node-agent/memory/memory.ts";
 import type { ExportSettings } from "../../node-agent/workspace/export-settings.ts";
 import { createQueue } from "../../shared/flow/queue.ts";
@@ -37,19 +37,23 @@ export interface MemoryKit extends AsyncDisposable {
   addService(nodeId: string, workspaces: readonly string[], service: ServedService): void;
   /** Takes the workspaces of a node off the list, as after a revocation. */
   dropNode(nodeId: string): void;
-  /** Ends the indexes and starts them again on the same files. */
-  restart(betweenThem?: () => Promise<void> | void): Promise<MemoryIndexes>;
+  /** Ends the indexes and starts them again on the same files, with other settings where some are given. */
+  restart(betweenThem?: () => Promise<void> | void, options?: MemoryKitOptions): Promise<MemoryIndexes>;
 }
 
+/** How the indexes of a kit are kept. */
+export type MemoryKitOptions = Partial<Pick<MemoryOptions, "settings" | "provider" | "log">>;
+
 /** Makes a kit without any node. */
-export async function openMemoryKit(): Promise<MemoryKit> {
+export async function openMemoryKit(options: MemoryKitOptions = {}): Promise<MemoryKit> {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(await makeTempFolder());
   const links = createDirectLinks();
   const workspaces = new ChangingWorkspaces();
   const indexDir = folder.join("index");
-  const start = (): Promise<MemoryIndexes> => startMemory({ links, indexDir, workspaces, log: silentLog });
-  let memory = await start();
+  const start = (more: MemoryKitOptions): Promise<MemoryIndexes> =>
+    startMemory({ links, indexDir, workspaces, log: silentLog, ...more });
+  let memory = await start(options);
   stack.defer(async () => await memory[Symbol.asyncDispose]());
   const owned = stack.move();
   const addServices = (
@@ -73,10 +77,10 @@ export async function openMemoryKit(): Promise<MemoryKit> {
     },
     addService: (nodeId, names, service) => addServices(nodeId, names, [service]),
     dropNode: (nodeId) => workspaces.drop(nodeId),
-    restart: async (betweenThem) => {
+    restart: async (betweenThem, others = options) => {
       await memory[Symbol.asyncDispose]();
       await betweenThem?.();
-      memory = await start();
+      memory = await start(others);
       return memory;
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

@@ -127,7 +127,7 @@ class AskingEmbedder implements Embedder {
       const named = failure.details["retryAfterMs"];
       // A part of the wait is certain: a provider in trouble is not asked again at once.
       const waitMs = typeof named === "number" ? named : 500 + this.#backoff.next();
-      this.#retryAtMs = Math.max(this.#retryAtMs, this.#clock.now() + waitMs);
+      this.#retryAtMs = Math.max(this.#retryAtMs, Math.ceil(this.#clock.now() + waitMs));
     }
     if (this.#fault?.message !== failure.message) {
       this.#log.warn("the embedding provider failed", { error: failure });

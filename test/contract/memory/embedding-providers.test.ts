@@ -2,42 +2,24 @@ import { expect, test } from "vitest";
 import { checkVectors } from "../../../gateway/memory/embedding/check-vectors.ts";
 import type { EmbeddingProvider } from "../../../gateway/memory/embedding/embedding-provider.ts";
 import {
-  defaultBatchTexts,
   embeddingDefaults,
   embeddingKinds,
   type EmbeddingSettings,
 } from "../../../gateway/memory/embedding/embedding-settings.ts";
-import { createOpenAiProvider } from "../../../gateway/memory/embedding/openai-provider.ts";
 import { readRetryAfterMs } from "../../../gateway/memory/embedding/retry-after.ts";
-import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { type EmbeddingServer, startEmbeddingServer, toTestVector } from "../../support/embedding-server.ts";
 import { openMemoryKit } from "../../support/memory-kit.ts";
 import { proves } from "../../support/proves.ts";
 import { startGateway } from "../../support/start-gateway.ts";
 import { makeTempWorkspace } from "../../support/temp-workspace.ts";
+import { openTestProvider } from "../../support/test-provider.ts";
 
 const timeout = 60_000;
 const kinds = embeddingKinds.filter((kind) => kind !== "none");
 const never = new AbortController().signal;
 
-function open(server: EmbeddingServer, more: Partial<EmbeddingSettings> = {}): EmbeddingProvider {
-  const kind = more.kind ?? "compatible";
-  return createOpenAiProvider(
-    {
-      kind,
-      baseUrl: server.baseUrl,
-      model: "test-model",
-      dimensions: undefined,
-      apiKey: undefined,
-      maxCalls: embeddingDefaults[kind].maxCalls,
-      callsPerMinute: undefined,
-      batchTexts: defaultBatchTexts,
-      timeoutMs: 30_000,
-      ...more,
-    },
-    systemClock,
-  );
-}
+const open = (server: EmbeddingServer, more: Partial<EmbeddingSettings> = {}): EmbeddingProvider =>
+  openTestProvider(server, { maxCalls: embeddingDefaults[more.kind ?? "compatible"].maxCalls, ...more });
 
 const toUnit = (text: string, dimensions: number): readonly number[] => [
   ...(checkVectors([toTestVector(text, dimensions, "test-model")], { texts: 1, dimensions: undefined })[0] ??

@@ -17,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/memory.proto.
  */
 export const file_fairlead_v1_memory: GenFile = /*@__PURE__*/
-  fileDesc("ChhmYWlybGVhZC92MS9tZW1vcnkucHJvdG8SC2ZhaXJsZWFkLnYxIiYKEU1lbW9yeUxpc3RSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCSJjChJNZW1vcnlMaXN0UmVzcG9uc2USIQoFZmlsZXMYASADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIqCgdza2lwcGVkGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtImQKEU1lbW9yeVJlYWRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEgwKBGZyb20YAyABKA0SDQoFbGluZXMYBCABKA0SEQoJbWF4X2NoYXJzGAUgASgNIrYBChJNZW1vcnlSZWFkUmVzcG9uc2USDgoGc3RhdHVzGAEgASgJEgwKBHRleHQYAiABKAkSEgoKZmlyc3RfbGluZRgDIAEoDRIRCglsYXN0X2xpbmUYBCABKA0SEwoLdG90YWxfbGluZXMYBSABKA0SEQoJdHJ1bmNhdGVkGAYgASgIEg4KBmRpZ2VzdBgHIAEoCRIjCgZzb3VyY2UYCCABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiJwoSTWVtb3J5V2F0Y2hSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCSKiAQoTTWVtb3J5V2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuV2F0Y2hFdmVudEtpbmQSDAoEcGF0aBgCIAEoCRIOCgZjaGFuZ2UYAyABKAkSEAoIc2VxdWVuY2UYBCABKAQSDQoFZXBvY2gYBSABKAkSIQoFZmF1bHQYBiABKAsyEi5mYWlybGVhZC52MS5GYXVsdCqsAQoOV2F0Y2hFdmVudEtpbmQSIAocV0FUQ0hfRVZFTlRfS0lORF9VTlNQRUNJRklFRBAAEh4KGldBVENIX0VWRU5UX0tJTkRfQVZBSUxBQkxFEAESHAoYV0FUQ0hfRVZFTlRfS0lORF9DSEFOR0VEEAISGAoUV0FUQ0hfRVZFTlRfS0lORF9HQVAQAxIgChxXQVRDSF9FVkVOVF9LSU5EX1VOQVZBSUxBQkxFEAQygAIKBk1lbW9yeRJPCgRMaXN0Eh4uZmFpcmxlYWQudjEuTWVtb3J5TGlzdFJlcXVlc3QaHy5mYWlybGVhZC52MS5NZW1vcnlMaXN0UmVzcG9uc2UiBKi7GAEwARJNCgRSZWFkEh4uZmFpcmxlYWQudjEuTWVtb3J5UmVhZFJlcXVlc3QaHy5mYWlybGVhZC52MS5NZW1vcnlSZWFkUmVzcG9uc2UiBKi7GAESVgoFV2F0Y2gSHy5mYWlybGVhZC52MS5NZW1vcnlXYXRjaFJlcXVlc3QaIC5mYWlybGVhZC52MS5NZW1vcnlXYXRjaFJlc3BvbnNlIgiouxgBwLsYATABYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_files, file_fairlead_v1_options]);
+  fileDesc("ChhmYWlybGVhZC92MS9tZW1vcnkucHJvdG8SC2ZhaXJsZWFkLnYxIiYKEU1lbW9yeUxpc3RSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCSJjChJNZW1vcnlMaXN0UmVzcG9uc2USIQoFZmlsZXMYASADKAsyEi5mYWlybGVhZC52MS5FbnRyeRIqCgdza2lwcGVkGAIgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtIjgKFE1lbW9yeUluc3BlY3RSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRINCgVwYXRocxgCIAMoCSJEChVNZW1vcnlJbnNwZWN0UmVzcG9uc2USKwoFZmlsZXMYASADKAsyHC5mYWlybGVhZC52MS5NZW1vcnlJbnNwZWN0ZWQiVgoPTWVtb3J5SW5zcGVjdGVkEiAKBGZpbGUYASABKAsyEi5mYWlybGVhZC52MS5FbnRyeRIhCgVmYXVsdBgCIAEoCzISLmZhaXJsZWFkLnYxLkZhdWx0ImQKEU1lbW9yeVJlYWRSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIMCgRwYXRoGAIgASgJEgwKBGZyb20YAyABKA0SDQoFbGluZXMYBCABKA0SEQoJbWF4X2NoYXJzGAUgASgNIrYBChJNZW1vcnlSZWFkUmVzcG9uc2USDgoGc3RhdHVzGAEgASgJEgwKBHRleHQYAiABKAkSEgoKZmlyc3RfbGluZRgDIAEoDRIRCglsYXN0X2xpbmUYBCABKA0SEwoLdG90YWxfbGluZXMYBSABKA0SEQoJdHJ1bmNhdGVkGAYgASgIEg4KBmRpZ2VzdBgHIAEoCRIjCgZzb3VyY2UYCCABKAsyEy5mYWlybGVhZC52MS5Tb3VyY2UiJwoSTWVtb3J5V2F0Y2hSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCSKiAQoTTWVtb3J5V2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuV2F0Y2hFdmVudEtpbmQSDAoEcGF0aBgCIAEoCRIOCgZjaGFuZ2UYAyABKAkSEAoIc2VxdWVuY2UYBCABKAQSDQoFZXBvY2gYBSABKAkSIQoFZmF1bHQYBiABKAsyEi5mYWlybGVhZC52MS5GYXVsdCqsAQoOV2F0Y2hFdmVudEtpbmQSIAocV0FUQ0hfRVZFTlRfS0lORF9VTlNQRUNJRklFRBAAEh4KGldBVENIX0VWRU5UX0tJTkRfQVZBSUxBQkxFEAESHAoYV0FUQ0hfRVZFTlRfS0lORF9DSEFOR0VEEAISGAoUV0FUQ0hfRVZFTlRfS0lORF9HQVAQAxIgChxXQVRDSF9FVkVOVF9LSU5EX1VOQVZBSUxBQkxFEAQy2AIKBk1lbW9yeRJPCgRMaXN0Eh4uZmFpcmxlYWQudjEuTWVtb3J5TGlzdFJlcXVlc3QaHy5mYWlybGVhZC52MS5NZW1vcnlMaXN0UmVzcG9uc2UiBKi7GAEwARJWCgdJbnNwZWN0EiEuZmFpcmxlYWQudjEuTWVtb3J5SW5zcGVjdFJlcXVlc3QaIi5mYWlybGVhZC52MS5NZW1vcnlJbnNwZWN0UmVzcG9uc2UiBKi7GAESTQoEUmVhZBIeLmZhaXJsZWFkLnYxLk1lbW9yeVJlYWRSZXF1ZXN0Gh8uZmFpcmxlYWQudjEuTWVtb3J5UmVhZFJlc3BvbnNlIgSouxgBElYKBVdhdGNoEh8uZmFpcmxlYWQudjEuTWVtb3J5V2F0Y2hSZXF1ZXN0GiAuZmFpcmxlYWQudjEuTWVtb3J5V2F0Y2hSZXNwb25zZSIIqLsYAcC7GAEwAWIGcHJvdG8z", [file_fairlead_v1_fault, file_fairlead_v1_files, file_fairlead_v1_options]);
 
 /**
  * Which workspace.
@@ -69,6 +69,83 @@ export const MemoryListResponseSchema: GenMessage<MemoryListResponse> = /*@__PUR
   messageDesc(file_fairlead_v1_memory, 1);
 
 /**
+ * Which files.
+ *
+ * @generated from message fairlead.v1.MemoryInspectRequest
+ */
+export type MemoryInspectRequest = Message<"fairlead.v1.MemoryInspectRequest"> & {
+  /**
+   * The export's name.
+   *
+   * @generated from field: string workspace = 1;
+   */
+  workspace: string;
+
+  /**
+   * Memory files, at most 10,000.
+   *
+   * @generated from field: repeated string paths = 2;
+   */
+  paths: string[];
+};
+
+/**
+ * Describes the message fairlead.v1.MemoryInspectRequest.
+ * Use `create(MemoryInspectRequestSchema)` to create a new message.
+ */
+export const MemoryInspectRequestSchema: GenMessage<MemoryInspectRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_memory, 2);
+
+/**
+ * What the files are.
+ *
+ * @generated from message fairlead.v1.MemoryInspectResponse
+ */
+export type MemoryInspectResponse = Message<"fairlead.v1.MemoryInspectResponse"> & {
+  /**
+   * One for each path, in their order.
+   *
+   * @generated from field: repeated fairlead.v1.MemoryInspected files = 1;
+   */
+  files: MemoryInspected[];
+};
+
+/**
+ * Describes the message fairlead.v1.MemoryInspectResponse.
+ * Use `create(MemoryInspectResponseSchema)` to create a new message.
+ */
+export const MemoryInspectResponseSchema: GenMessage<MemoryInspectResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_memory, 3);
+
+/**
+ * What one file is.
+ *
+ * @generated from message fairlead.v1.MemoryInspected
+ */
+export type MemoryInspected = Message<"fairlead.v1.MemoryInspected"> & {
+  /**
+   * With size, time and digest; not set when it is gone or cannot be read.
+   *
+   * @generated from field: fairlead.v1.Entry file = 1;
+   */
+  file?: Entry | undefined;
+
+  /**
+   * Why it cannot be read; not set when it is gone.
+   *
+   * @generated from field: fairlead.v1.Fault fault = 2;
+   */
+  fault?: Fault | undefined;
+};
+
+/**
+ * Describes the message fairlead.v1.MemoryInspected.
+ * Use `create(MemoryInspectedSchema)` to create a new message.
+ */
+export const MemoryInspectedSchema: GenMessage<MemoryInspected> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_memory, 4);
+
+/**
  * Which lines.
  *
  * @generated from message fairlead.v1.MemoryReadRequest
@@ -115,7 +192,7 @@ export type MemoryReadRequest = Message<"fairlead.v1.MemoryReadRequest"> & {
  * Use `create(MemoryReadRequestSchema)` to create a new message.
  */
 export const MemoryReadRequestSchema: GenMessage<MemoryReadRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_memory, 2);
+  messageDesc(file_fairlead_v1_memory, 5);
 
 /**
  * The lines.
@@ -185,7 +262,7 @@ export type MemoryReadResponse = Message<"fairlead.v1.MemoryReadResponse"> & {
  * Use `create(MemoryReadResponseSchema)` to create a new message.
  */
 export const MemoryReadResponseSchema: GenMessage<MemoryReadResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_memory, 3);
+  messageDesc(file_fairlead_v1_memory, 6);
 
 /**
  * Which workspace to watch.
@@ -206,7 +283,7 @@ export type MemoryWatchRequest = Message<"fairlead.v1.MemoryWatchRequest"> & {
  * Use `create(MemoryWatchRequestSchema)` to create a new message.
  */
 export const MemoryWatchRequestSchema: GenMessage<MemoryWatchRequest> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_memory, 4);
+  messageDesc(file_fairlead_v1_memory, 7);
 
 /**
  * One event.
@@ -262,7 +339,7 @@ export type MemoryWatchResponse = Message<"fairlead.v1.MemoryWatchResponse"> & {
  * Use `create(MemoryWatchResponseSchema)` to create a new message.
  */
 export const MemoryWatchResponseSchema: GenMessage<MemoryWatchResponse> = /*@__PURE__*/
-  messageDesc(file_fairlead_v1_memory, 5);
+  messageDesc(file_fairlead_v1_memory, 8);
 
 /**
  * What an event says.
@@ -334,6 +411,16 @@ export const Memory: GenService<{
     methodKind: "server_streaming";
     input: typeof MemoryListRequestSchema;
     output: typeof MemoryListResponseSchema;
+  },
+  /**
+   * What memory files are now, without their text.
+   *
+   * @generated from rpc fairlead.v1.Memory.Inspect
+   */
+  inspect: {
+    methodKind: "unary";
+    input: typeof MemoryInspectRequestSchema;
+    output: typeof MemoryInspectResponseSchema;
   },
   /**
    * Lines of one memory file.
