@@ -100,4 +100,8 @@ export const memory = [
     id: "memory.cache-bounded",
     says: "The embedding cache holds at most 50,000 entries: the least recently used go first, and a run with 60,000 different chunks still ends with a complete index.",
   },
+  {
+    id: "memory.no-credentials-on-nodes",
+    says: "With embedding credentials configured, none of their bytes appear in the worker's environment, arguments or input, in a message to a node, or in logs, errors, audit and `memory status`; the worker's environment holds `HOME` and `PATH` only and it opens no index.",
+  },
 ] as const;
