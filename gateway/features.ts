@@ -5,6 +5,7 @@ import { parseAddress } from "../shared/identity/address.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
 import type { Scope } from "../shared/lifetime/scope.ts";
 import type { Log } from "../shared/log/log.ts";
+import type { Environment } from "../shared/process/environment.ts";
 import type { ServiceImplementation } from "../shared/rpc/service.ts";
 import { type Approvals, createApprovals } from "./approvals/approvals.ts";
 import { type Audit, openAudit } from "./audit/audit.ts";
@@ -16,7 +17,7 @@ import { type CleanUp, createRevocation, type Revocation } from "./fleet/revocat
 import { followIdentities } from "./follow-identities.ts";
 import { joinFiles, joinGrants, joinRegistry } from "./join-files.ts";
 import { policyParts, startPolicy } from "./join-policy.ts";
-import { joinSkills } from "./join-skills.ts";
+import { type JoinedSkills, joinSkills } from "./join-skills.ts";
 import { admissionOf } from "./link/admission.ts";
 import { type Drains, openDrains } from "./link/drains.ts";
 import { keepPresences, recallPresences } from "./link/kept-presences.ts";
@@ -30,9 +31,9 @@ import { startMemory } from "./memory/memory.ts";
 import { revokedFault } from "./pairing/nodes-repository.ts";
 import { createPairing, type GatewayPairing, type PairingOptions } from "./pairing/pairing.ts";
 import type { LivePolicy } from "./policy/live-policy.ts";
+import { publishedBy } from "./published-by.ts";
 import { recordLate } from "./record-late.ts";
 import type { AdminFaceOptions } from "./serve/admin.ts";
-import type { Published } from "./serve/node-summary.ts";
 import type { PolicyFaceOptions } from "./serve/policy.ts";
 import type { SessionsServiceOptions } from "./serve/sessions.ts";
 import { createMemoryTools } from "./sessions/memory-tools.ts";
@@ -53,6 +54,8 @@ import { createTools } from "./tools/tools.ts";
 export interface FeatureDeps extends OpenProviderDeps {
   readonly log: Log;
   readonly version: string;
+  /** This program's own, for the gates of the gateway's own skills. */
+  readonly environment: Environment;
   /** The command that runs the gateway, for the message of others that want its folder. */
   readonly program?: string;
   /** What join codes carry; asked for at each invite. */
@@ -93,6 +96,7 @@ interface Base {
   readonly tools: ToolCatalogue;
   readonly skills: SkillCatalogue;
   readonly content: ContentStore;
+  readonly skillReading: JoinedSkills["skillReading"];
 }
 
 /** Opens and joins the features, lowest first; `scope` ends them in reverse order. */
@@ -173,7 +177,15 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
   const { clock, memory, approvals, fileGate } = parts;
   const { nodes } = pairing;
   const { links } = base.links;
-  const skills = createSessionSkills({ catalogue: base.skills, content: base.content, links, nodes, policy });
+  const { content, skillReading } = base;
+  const skills = createSessionSkills({
+    catalogue: base.skills,
+    content,
+    links,
+    nodes,
+    policy,
+    ...skillReading,
+  });
   const tools = createTools({
     catalogue: base.tools,
     links,
@@ -223,7 +235,13 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   );
   const known = await pairing.nodes.list();
   const aliases = new Map(known.map((node) => [node.id, node.alias]));
-  const { skills, content } = await joinSkills(scope, { settings, deps, store, aliases, known });
+  const { skills, content, skillReading } = await joinSkills(scope, {
+    settings,
+    deps,
+    store,
+    aliases,
+    known,
+  });
   const tools = createToolCatalogue();
   const links = scope.use(
     joinLinks({
@@ -247,7 +265,7 @@ async function startBase(scope: Scope, settings: GatewaySettings, deps: FeatureD
   for (const node of known)
     if (node.revokedAt !== undefined) await links.links.end(node.id, revokedFault(node));
   const opened = { store, audit, pairing, policy, links };
-  return { ...opened, revocation, drains, aliases, registry, tools, skills, content };
+  return { ...opened, revocation, drains, aliases, registry, tools, skills, content, skillReading };
 }
 
 /** Opens the record, and begins it with the start of this process. */
@@ -373,18 +391,5 @@ function adminParts(
       base.tools.renamed(nodeId);
     },
     aliasOf: async (nodeId) => aliases.get(nodeId) ?? nodeId,
-  };
-}
-
-function publishedBy(nodeId: string, base: Base): Published {
-  const workspaces = base.registry.list().filter((one) => one.nodeId === nodeId && one.state === "available");
-  const tools = base.tools.list().find((set) => set.nodeId === nodeId);
-  const skills = base.skills.list().skills.filter((skill) => skill.nodeId === nodeId);
-  return {
-    workspaces: workspaces.map(({ workspace }) => workspace),
-    tools: tools?.tools.length ?? 0,
-    skills: skills.filter(({ state }) => state === "eligible").length,
-    refused: (tools?.problems ?? []).map(({ name, fault }) => ({ kind: "tool", name, fault })),
-    containments: workspaces.map(({ containment }) => containment),
   };
 }

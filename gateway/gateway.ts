@@ -11,6 +11,7 @@ import { parseListenAddress } from "../shared/identity/address.ts";
 import type { Clock } from "../shared/lifetime/clock.ts";
 import { Scope } from "../shared/lifetime/scope.ts";
 import type { Log } from "../shared/log/log.ts";
+import type { Environment } from "../shared/process/environment.ts";
 import { type GrpcServer, startGrpcServer } from "../shared/rpc/grpc-server.ts";
 import { createServerCredentials, type TlsServerCredentials } from "../shared/rpc/server-credentials.ts";
 import { serve, type ServedService, type ServiceImplementation } from "../shared/rpc/service.ts";
@@ -36,6 +37,8 @@ export interface GatewayDeps {
   readonly log: Log;
   /** The program's version. */
   readonly version: string;
+  /** The program's own environment: the gates of the gateway's own skills are judged by it. */
+  readonly environment: Environment;
   /** The key of the embedding provider; a file that the configuration names wins. A secret. */
   readonly embeddingsKey?: string | undefined;
   /** The command that runs it, for the message of others that want its folder; `fairlead gateway run` by default. */

@@ -38,6 +38,7 @@ export const gatewayRun: CommandModule = {
       log,
       version: runtime.version,
       embeddingsKey: runtime.environment.embeddingsKey,
+      environment: process.env,
     });
     const { link, http } = gateway.addresses;
     await runtime.output.event({ event: "ready", link, http, pin: gateway.pin, pid: process.pid }, () => [

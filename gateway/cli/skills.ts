@@ -141,7 +141,8 @@ function toJson(skill: Skill): { readonly [key: string]: JsonValue } {
     name: skill.name,
     description: skill.description,
     owner: skill.owner,
-    source: skill.workspace === "" ? skill.owner : `${skill.owner}:/${skill.workspace}/${skill.folder}`,
+    source: placeOf(skill),
+    kind: skill.source,
     workspace: skill.workspace,
     folder: skill.folder,
     state: skill.state,
@@ -159,12 +160,16 @@ function toJson(skill: Skill): { readonly [key: string]: JsonValue } {
   };
 }
 
+function placeOf({ owner, workspace, folder, source }: Skill): string {
+  return workspace === "" ? `${owner}:${source}/${folder}` : `${owner}:/${workspace}/${folder}`;
+}
+
 function toLines(skill: Skill): readonly string[] {
   return [
     `name: ${skill.name}`,
     `description: ${skill.description}`,
     `owner: ${skill.owner}`,
-    `folder: ${skill.workspace === "" ? skill.folder : `/${skill.workspace}/${skill.folder}`}`,
+    `source: ${placeOf(skill)}`,
     `state: ${toWords(skill.state)}`,
     ...skill.reasons.map(({ code, message, hint, path, line }) => {
       const place = path === "" ? "" : `${path}${line > 0 ? `:${line}` : ""}: `;

@@ -43,6 +43,7 @@ async function up(input: CommandInput, runtime: Runtime): Promise<number> {
     log,
     version: runtime.version,
     embeddingsKey: runtime.environment.embeddingsKey,
+    environment: process.env,
     program: "fairlead up",
   };
   await using gateway = await startGateway(settings, deps).catch((error: unknown) => {

@@ -1,10 +1,12 @@
 import path from "node:path";
 import { z } from "zod";
+import { packageRoot } from "../../shared/config/package-root.ts";
 import { type ConfigFile, readConfig } from "../../shared/config/read-config.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { isLoopbackHost, parseAddress, parseListenAddress } from "../../shared/identity/address.ts";
 import type { EmbeddingSource } from "../memory/embedding/embedding-settings.ts";
 import type { MemorySettings } from "../memory/memory-settings.ts";
+import type { PublishSettings, SkillSettings } from "../skills/skill-settings.ts";
 import {
   type EmbeddingsConfig,
   embeddingsSchema,
@@ -23,6 +25,8 @@ export interface AgentSettings {
   readonly deny?: readonly string[] | undefined;
   /** The workspace of its sessions when none is named: `NODE:/NAME`. */
   readonly workspace?: string | undefined;
+  /** The skills that it may use, by the names its sessions see; absent: those of `skills.use`. */
+  readonly skills?: readonly string[] | undefined;
 }
 
 /** Limits that an administrator may set; each with its default. */
@@ -74,6 +78,8 @@ export interface GatewaySettings {
   readonly agents: Readonly<Record<string, AgentSettings>>;
   readonly contentStore: ContentStoreSettings;
   readonly bootstrap: BootstrapSettings;
+  readonly publish: PublishSettings;
+  readonly skills: SkillSettings;
   /** Where vectors for the search of memory come from; undefined: searches are by keyword. */
   readonly embeddings: EmbeddingSource | undefined;
   readonly memory: MemorySettings;
@@ -147,8 +153,26 @@ export const gatewayConfigSchema: z.ZodType<GatewayConfig> = z.strictObject({
         allow: patterns,
         deny: patterns,
         workspace: z.string().optional(),
+        skills: patterns,
       }),
     )
+    .optional(),
+  publish: z
+    .strictObject({ skills: z.boolean().optional(), prefix: z.enum(["always", "on-collision"]).optional() })
+    .optional(),
+  skills: z
+    .strictObject({
+      use: patterns,
+      disabled: patterns,
+      load: z
+        .strictObject({
+          watch: z.boolean().optional(),
+          bundledDir: z.string().min(1).optional(),
+          extraDirs: patterns,
+          allowSymlinkTargets: patterns,
+        })
+        .optional(),
+    })
     .optional(),
   bootstrap: z.strictObject({ patterns: patterns }).optional(),
   contentStore: z
@@ -183,6 +207,21 @@ export interface GatewayConfig {
   readonly advertise?: readonly string[] | undefined;
   readonly policyFile?: string | undefined;
   readonly agents?: Readonly<Record<string, AgentSettings>> | undefined;
+  readonly publish?: { readonly [K in keyof PublishSettings]?: PublishSettings[K] | undefined } | undefined;
+  readonly skills?:
+    | {
+        readonly use?: readonly string[] | undefined;
+        readonly disabled?: readonly string[] | undefined;
+        readonly load?:
+          | {
+              readonly watch?: boolean | undefined;
+              readonly bundledDir?: string | undefined;
+              readonly extraDirs?: readonly string[] | undefined;
+              readonly allowSymlinkTargets?: readonly string[] | undefined;
+            }
+          | undefined;
+      }
+    | undefined;
   readonly bootstrap?: { readonly patterns?: readonly string[] | undefined } | undefined;
   readonly contentStore?:
     | { readonly dir?: string | undefined; readonly maxBytes?: number | undefined }
@@ -232,9 +271,24 @@ export function resolveGatewaySettings(
       maxBytes: value.contentStore?.maxBytes ?? gatewayDefaults.contentStore.maxBytes,
     },
     bootstrap: { patterns: value.bootstrap?.patterns ?? [] },
+    publish: { skills: value.publish?.skills ?? true, prefix: value.publish?.prefix ?? "always" },
+    skills: resolveSkills(config),
     embeddings: resolveEmbeddings(value.embeddings, path.dirname(config.file)),
     memory: resolveMemory(value.memory),
     limits,
+  };
+}
+
+function resolveSkills({ value: { skills }, file }: ConfigFile<GatewayConfig>): SkillSettings {
+  const near = (dirs: readonly string[] | undefined): readonly string[] =>
+    (dirs ?? []).map((dir) => path.resolve(path.dirname(file), dir));
+  return {
+    watches: skills?.load?.watch ?? true,
+    bundledDir: near([skills?.load?.bundledDir ?? path.join(packageRoot(), "skills")])[0] ?? "",
+    extraDirs: near(skills?.load?.extraDirs),
+    allowSymlinkTargets: near(skills?.load?.allowSymlinkTargets),
+    use: skills?.use,
+    disabled: skills?.disabled ?? [],
   };
 }
 

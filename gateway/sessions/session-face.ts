@@ -72,7 +72,7 @@ function toRemovedTool({ candidate, rule, reason }: Removal): FaceTool {
 function toSkillList(list: SkillList): FaceSkillList {
   const { text, forms } = promptOf(list);
   return {
-    skills: list.skills.map(({ nodeId: _nodeId, ...shown }) => ({
+    skills: list.skills.map(({ nodeId: _nodeId, root: _root, revision: _revision, ...shown }) => ({
       ...shown,
       promptForm: shown.state === "eligible" ? (forms.get(shown.name) ?? "") : "",
     })),

@@ -65,6 +65,7 @@ export function createSessionInstalls(options: SessionInstallsOptions): SessionI
   return {
     install: async function* install(caller, request) {
       const skill = findSkill(await options.skills.list(caller), request.skill);
+      if (skill.nodeId === "") throw ownSkill(skill.name);
       const record = createRecorder(caller, skill, options);
       try {
         yield* run({ caller, request, skill, record }, options);
@@ -230,4 +231,10 @@ function createRecorder(
       ...(session === undefined ? {} : { sessionId: session.id }),
       ...(details === undefined ? {} : { details }),
     });
+}
+
+function ownSkill(name: string): Fault {
+  return new Fault("INSTALL_UNSUPPORTED", `${name} is a skill of the gateway: it has no machine of its own`, {
+    hint: "install what it needs on the machine by hand, or keep the skill in a workspace there",
+  });
 }

@@ -2,6 +2,7 @@ import type { BundleFile } from "../../shared/skill-file/bundle.ts";
 import type { Links } from "../link/links.ts";
 import type { Nodes } from "../pairing/nodes.ts";
 import type { Policy } from "../policy/policy.ts";
+import type { SkillChoice } from "../skills/agent-list.ts";
 import { createBundles } from "../skills/bundles.ts";
 import type { SkillList } from "../skills/catalogue-skill.ts";
 import type { SkillCatalogue } from "../skills/catalogue.ts";
@@ -11,6 +12,7 @@ import {
   readSkillFile,
   type SkillFilePart,
 } from "../skills/resources.ts";
+import type { RootReader } from "../skills/root-reader.ts";
 import type { Caller } from "../tools/caller.ts";
 
 /** What the skills of sessions stand on. */
@@ -21,6 +23,10 @@ export interface SessionSkillsOptions {
   readonly content?: KeptSkillFiles;
   readonly nodes: Pick<Nodes, "list">;
   readonly policy: Pick<Policy, "decideFile">;
+  /** What reads a root of the gateway's own disk. */
+  readonly readerOf?: (root: string) => RootReader | undefined;
+  /** Which skills an agent may use; all by default. */
+  readonly choiceOf?: (agent: string) => SkillChoice;
 }
 
 /** Which file of which skill. */
@@ -55,7 +61,7 @@ const maxHeld = 2_000;
 /** Skills of sessions over the catalogue, narrowed by policy. */
 export function createSessionSkills(options: SessionSkillsOptions): SessionSkills {
   const held = new Map<string, SkillList>();
-  const bundles = createBundles(options.links);
+  const bundles = createBundles(options.links, options.readerOf);
   const admit = async (caller: Caller): Promise<(nodeId: string) => boolean> => {
     const nodes = new Map((await options.nodes.list()).map((node) => [node.id, node]));
     const { agent } = caller;
@@ -68,7 +74,14 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
   const list = async (caller: Caller): Promise<SkillList> => {
     if (!caller.session) return options.catalogue.list();
     const bound = { nodeId: caller.session.nodeId, workspace: caller.session.workspace };
-    return options.catalogue.view({ bound, mayUse: await admit(caller) });
+    const { agent } = caller;
+    const choice = options.choiceOf?.(agent);
+    return options.catalogue.view({
+      bound,
+      mayUse: await admit(caller),
+      agent,
+      ...(choice ? { choice } : {}),
+    });
   };
   const prepare = async (caller: Caller): Promise<SkillList> => {
     const made = await list(caller);
@@ -80,7 +93,7 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
     const known = caller.session && held.get(caller.session.id);
     if (!known) return await list(caller);
     const mayUse = await admit(caller);
-    return { ...known, skills: known.skills.filter(({ nodeId }) => mayUse(nodeId)) };
+    return { ...known, skills: known.skills.filter(({ nodeId }) => nodeId === "" || mayUse(nodeId)) };
   };
   return {
     list,
@@ -96,6 +109,7 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
         path,
         signal,
         bundles,
+        ...(options.readerOf ? { readerOf: options.readerOf } : {}),
         ...(options.content ? { content: options.content } : {}),
         keepsOffline: caller.session !== undefined,
       });

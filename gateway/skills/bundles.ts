@@ -2,10 +2,12 @@ import { isDigest } from "../../shared/content/digest.ts";
 import { Fault } from "../../shared/fault/fault.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { compareByUtf8 } from "../../shared/names/byte-order.ts";
+import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
 import { type BundleFile, bundleLimits, revisionOf, tooManyFiles } from "../../shared/skill-file/bundle.ts";
 import type { Links } from "../link/links.ts";
 import type { CatalogueSkill } from "./catalogue-skill.ts";
+import type { RootReader } from "./root-reader.ts";
 
 /** The files of one revision of a skill, in order of their paths, and what of it cannot be served. */
 export interface Bundle {
@@ -24,16 +26,22 @@ export interface Bundles {
 
 /** Most bundles whose files are remembered; of each some kilobytes. */
 const maxKnown = 500;
+/** How long a look at the own disk may take without a caller who ends it, in milliseconds. */
+const lookMs = 60_000;
 
 /** Bundles that are asked of their nodes, once for each revision. */
-export function createBundles(links: Pick<Links, "get">): Bundles {
+export function createBundles(
+  links: Pick<Links, "get">,
+  readerOf: (root: string) => RootReader | undefined = () => undefined,
+): Bundles {
   const known = new Map<string, Bundle>();
   return {
     find: async (skill, signal) => {
-      const key = JSON.stringify([skill.nodeId, skill.workspace, skill.folder, skill.revision]);
+      const key = JSON.stringify([skill.nodeId, skill.root, skill.workspace, skill.folder, skill.revision]);
       const kept = known.get(key);
       if (kept) return kept;
-      const bundle = await ask(links, skill, signal);
+      const bundle =
+        skill.nodeId === "" ? await look(readerOf, skill, signal) : await ask(links, skill, signal);
       if (skill.revision === "") return bundle;
       const unserved = bundle.problems.map(({ path, fault }) => `${path} ${fault.code}`);
       requireRevision(skill, revisionOf(bundle.files, unserved));
@@ -43,6 +51,27 @@ export function createBundles(links: Pick<Links, "get">): Bundles {
       return bundle;
     },
   };
+}
+
+async function look(
+  readerOf: (root: string) => RootReader | undefined,
+  skill: CatalogueSkill,
+  signal: AbortSignal | undefined,
+): Promise<Bundle> {
+  const reader = requireReader(readerOf, skill);
+  return await reader.list(skill.folder as WorkspacePath, signal ?? AbortSignal.timeout(lookMs));
+}
+
+/** What reads a skill of the gateway's own disk; `NOT_FOUND` when its root is gone. */
+export function requireReader(
+  readerOf: (root: string) => RootReader | undefined,
+  skill: CatalogueSkill,
+): RootReader {
+  const reader = readerOf(skill.root);
+  if (reader) return reader;
+  throw new Fault("NOT_FOUND", `the folder that ${skill.name} was found in is gone`, {
+    hint: "list the skills again",
+  });
 }
 
 async function ask(

@@ -1,3 +1,5 @@
+import type { SkillSource } from "./gateway-roots.ts";
+
 /** Where a skill stands in a list. */
 export type SkillState = "eligible" | "ineligible" | "broken" | "shadowed" | "skipped" | "offline";
 
@@ -19,13 +21,17 @@ export interface CatalogueSkill {
   /** The name it is known by in this list. */
   readonly name: string;
   readonly description: string;
-  /** The alias of its node. */
+  /** The alias of its node, or `gateway`. */
   readonly owner: string;
+  /** Empty for the gateway's own. */
   readonly nodeId: string;
-  /** The export that it lies in. */
+  /** The export that it lies in; empty for the gateway's own. */
   readonly workspace: string;
-  /** Its folder in the export. */
+  /** Its folder in the export, or below its root. */
   readonly folder: string;
+  readonly source: SkillSource;
+  /** The root, absolute, of a skill of the gateway's own disk; empty for a node's. Never told to a session. */
+  readonly root: string;
   readonly state: SkillState;
   /** At least one unless it is eligible. */
   readonly reasons: readonly SkillReason[];
@@ -40,7 +46,13 @@ export interface CatalogueSkill {
 }
 
 /** Why a list was made anew. */
-export type BuildReason = "first_use" | "skills_published" | "node_offline" | "node_revoked" | "node_renamed";
+export type BuildReason =
+  | "first_use"
+  | "gateway_skills_changed"
+  | "skills_published"
+  | "node_offline"
+  | "node_revoked"
+  | "node_renamed";
 
 /** Skills in order of their names, with the hash of everything that the list was made from. */
 export interface SkillList {

@@ -4,11 +4,15 @@ import { type Clock, systemClock } from "../../shared/lifetime/clock.ts";
 import type { Log } from "../../shared/log/log.ts";
 import type { Alias } from "../../shared/names/alias.ts";
 import { compareByUtf8 } from "../../shared/names/byte-order.ts";
+import type { FailedGate } from "../../shared/skill-file/gates.ts";
 import type { LiveLink, PublicationReader } from "../link/links.ts";
+import { choose, type SkillChoice } from "./agent-list.ts";
 import type { BuildReason, CatalogueSkill, SkillList } from "./catalogue-skill.ts";
+import { type GatewayListOptions, listGatewaySkills } from "./list-gateway.ts";
 import { assignName, type NameAssignments } from "./name-assignments.ts";
 import { isVisible, type NamedSkill, type NodeSkills, toListed } from "./node-skills.ts";
 import { compareByRoot, type PublishedSkill, readPublished } from "./read-published.ts";
+import type { GatewaySkill } from "./root-reader.ts";
 import { snapshotOf } from "./snapshot.ts";
 
 /** What `createSkillCatalogue` takes. */
@@ -18,8 +22,26 @@ export interface SkillCatalogueOptions {
   readonly assignments: NameAssignments;
   /** Keeps what the list will name before it is shown; by default nothing is. */
   readonly keep?: (link: LiveLink, published: readonly PublishedSkill[]) => Promise<void>;
+  /** The gateway's own skills; none by default. */
+  readonly own?: OwnSkills;
+  /** Whether nodes' skills are shown at all; they are by default. */
+  readonly publishes?: boolean;
+  /** Whether a node's skill has its plain name while nobody else claims it; it never has by default. */
+  readonly prefixesOnCollision?: boolean;
   readonly clock?: Clock;
   readonly log: Log;
+}
+
+/** The gateway's own skills, as a catalogue takes them. */
+export interface OwnSkills {
+  /** In order of precedence. */
+  skills(): readonly GatewaySkill[];
+  /** What does not hold where the node's commands run, or the gateway's own; undefined while that is not known. */
+  judge(skill: GatewaySkill, nodeId: string | undefined): readonly FailedGate[] | undefined;
+  /** A node that is there again. */
+  follow(link: LiveLink): void;
+  /** A node that is gone for good. */
+  forget(nodeId: string): void;
 }
 
 /** What a session is bound to and may use. */
@@ -28,6 +50,10 @@ export interface SkillView {
   readonly bound?: { readonly nodeId: string; readonly workspace: string };
   /** Whether policy admits the node to this session; every node by default. */
   readonly mayUse?: (nodeId: string) => boolean;
+  /** Of the session. */
+  readonly agent?: string;
+  /** Which skills its agent may use; all by default. */
+  readonly choice?: SkillChoice;
 }
 
 /** Every skill that nodes publish. Made from their publications, and changed with them in one step each. */
@@ -42,6 +68,8 @@ export interface SkillCatalogue {
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly nodeId: string }>;
   /** The node has another alias now: its skills are named anew. */
   renamed(nodeId: string): Promise<void>;
+  /** The gateway's own skills have changed, or what is known of the machines that they are judged by. */
+  ownChanged(): void;
 }
 
 /** A catalogue without any skill. */
@@ -83,36 +111,80 @@ class Catalogue implements SkillCatalogue {
   }
 
   list(): SkillList {
-    return this.#remember("", () => ({
-      skills: [...this.#nodes.values()].flatMap((node) => node.skills.map((skill) => toListed(skill, node))),
-      staleSinceMs: undefined,
-    }));
+    return this.#remember("", () => {
+      const nodes = this.#published();
+      const own = this.#own({ agent: undefined, nodeId: undefined, machine: "gateway", taken: new Map() });
+      const plain = this.#plainNames(nodes, own);
+      const remote = nodes.flatMap((node) => node.skills.map((skill) => toListed(skill, node, { plain })));
+      return { skills: [...own, ...remote], staleSinceMs: undefined };
+    });
   }
 
   view(view: SkillView): SkillList {
-    const admitted = [...this.#nodes.values()].filter((node) => view.mayUse?.(node.nodeId) ?? true);
+    const admitted = this.#published().filter((node) => view.mayUse?.(node.nodeId) ?? true);
     const nodes = admitted.map((node) => node.nodeId);
-    const key = JSON.stringify([view.bound?.nodeId, view.bound?.workspace, nodes]);
-    return this.#remember(key, () => {
-      const own = admitted.flatMap((node) =>
-        node.skills
-          .filter((skill) => isIn(view, { node, skill }))
-          .map((skill) => toListed(skill, node, { plain: true })),
-      );
-      const held = new Set(own.filter((skill) => skill.state === "eligible").map((skill) => skill.name));
-      const others = admitted.flatMap((node) =>
-        node.skills
-          .filter((skill) => !isIn(view, { node, skill }) && isVisible(skill, node))
-          .map((skill) => toListed(skill, node))
-          // A plain name of the bound workspace that reads like another's prefixed one is the session's own.
-          .filter((skill) => !held.has(skill.name)),
-      );
-      const bound = admitted.find((node) => node.nodeId === view.bound?.nodeId);
-      return {
-        skills: [...own, ...others],
-        staleSinceMs: bound === undefined || bound.isOnline ? undefined : bound.sinceMs,
-      };
-    });
+    const key = JSON.stringify([view.bound?.nodeId, view.bound?.workspace, nodes, view.agent, view.choice]);
+    return this.#remember(
+      key,
+      () => {
+        const bound = admitted.find((node) => node.nodeId === view.bound?.nodeId);
+        const mine = admitted.flatMap((node) =>
+          node.skills
+            .filter((skill) => isIn(view, { node, skill }))
+            .map((skill) => toListed(skill, node, { isBound: true })),
+        );
+        const taken = new Map(
+          mine.filter(({ location }) => location !== "").map((skill) => [skill.name, shownPlace(skill)]),
+        );
+        const nodeId = view.bound?.nodeId;
+        const own = this.#own({ agent: view.agent, nodeId, machine: bound?.alias ?? "gateway", taken });
+        const plain = this.#plainNames(admitted, [...own, ...mine]);
+        const held = new Set(
+          [...mine, ...own].filter(({ location }) => location !== "").map(({ name }) => name),
+        );
+        const others = admitted.flatMap((node) =>
+          node.skills
+            .filter((skill) => !isIn(view, { node, skill }) && isVisible(skill, node))
+            .map((skill) => toListed(skill, node, { plain }))
+            // A plain name of the session's own that reads like another's prefixed one is the session's own.
+            .filter((skill) => !held.has(skill.name)),
+        );
+        const skills = [...mine, ...own, ...others];
+        return {
+          skills: view.choice ? choose(skills, view.choice) : skills,
+          staleSinceMs: bound === undefined || bound.isOnline ? undefined : bound.sinceMs,
+        };
+      },
+      view.choice,
+    );
+  }
+
+  ownChanged(): void {
+    this.#tell("", "gateway_skills_changed");
+  }
+
+  #published(): readonly NodeSkills[] {
+    return this.#options.publishes === false ? [] : [...this.#nodes.values()];
+  }
+
+  #own({
+    nodeId,
+    ...options
+  }: Omit<GatewayListOptions, "judge"> & { readonly nodeId: string | undefined }): readonly CatalogueSkill[] {
+    const { own } = this.#options;
+    if (!own) return [];
+    return listGatewaySkills(own.skills(), { ...options, judge: (skill) => own.judge(skill, nodeId) });
+  }
+
+  /** Names that only one node's skill claims, and nobody else, where such a one is shown under its plain name. */
+  #plainNames(nodes: readonly NodeSkills[], others: readonly CatalogueSkill[]): ReadonlySet<string> {
+    if (this.#options.prefixesOnCollision !== true) return new Set();
+    const claims = new Map<string, number>();
+    const claim = (name: string): void => void claims.set(name, (claims.get(name) ?? 0) + 1);
+    for (const { skills } of nodes)
+      for (const { name, published } of skills) if (name !== undefined) claim(published.name);
+    for (const { name, nodeId } of others) if (nodeId === "") claim(name);
+    return new Set([...claims].filter(([, count]) => count === 1).map(([name]) => name));
   }
 
   changes(options: { readonly signal: AbortSignal }): AsyncIterable<{ readonly nodeId: string }> {
@@ -132,6 +204,7 @@ class Catalogue implements SkillCatalogue {
 
   async #read(link: LiveLink): Promise<void> {
     const { nodeId, generation } = link;
+    this.#options.own?.follow(link);
     const published = await readPublished(link);
     const alias = await this.#options.aliasOf(nodeId);
     if (alias === undefined) return;
@@ -173,6 +246,7 @@ class Catalogue implements SkillCatalogue {
     const node = this.#nodes.get(nodeId);
     if (reason === "revoked") {
       this.#nodes.delete(nodeId);
+      this.#options.own?.forget(nodeId);
       this.#options.assignments.release(nodeId).catch((error: unknown) => {
         this.#options.log.error("names of a revoked node could not be freed", {
           nodeId,
@@ -197,14 +271,18 @@ class Catalogue implements SkillCatalogue {
   }
 
   /** A list is made once for each state of the catalogue, and is the one before when nothing in it is different. */
-  #remember(key: string, make: () => Pick<SkillList, "skills" | "staleSinceMs">): SkillList {
+  #remember(
+    key: string,
+    make: () => Pick<SkillList, "skills" | "staleSinceMs">,
+    choice?: SkillChoice,
+  ): SkillList {
     const known = this.#views.get(key);
     if (known?.state === this.#state) return known.list;
     const { skills: made, staleSinceMs } = make();
     const skills = made.toSorted(
       (a, b) => compareByUtf8(a.name, b.name) || compareByUtf8(place(a), place(b)),
     );
-    const snapshot = snapshotOf(skills);
+    const snapshot = snapshotOf(skills, { choice });
     const isSame = known?.list.snapshot === snapshot && known.list.staleSinceMs === staleSinceMs;
     const list = isSame
       ? known.list
@@ -219,8 +297,14 @@ class Catalogue implements SkillCatalogue {
   }
 }
 
+function shownPlace({ owner, workspace, folder }: CatalogueSkill): string {
+  return `${owner}:/${workspace}/${folder}`;
+}
+
 function place(skill: CatalogueSkill): string {
-  return `${skill.nodeId}/${skill.workspace}/${skill.folder}`;
+  return skill.nodeId === ""
+    ? `${skill.owner}:${skill.source}/${skill.folder}`
+    : `${skill.nodeId}/${skill.workspace}/${skill.folder}`;
 }
 
 function isIn(view: SkillView, at: { readonly node: NodeSkills; readonly skill: NamedSkill }): boolean {

@@ -1,5 +1,4 @@
 import type { SkillGate } from "../../shared/gen/fairlead/v1/skills_pb.ts";
-import type { Alias } from "../../shared/names/alias.ts";
 import { type FailedGate, gateNames } from "../../shared/skill-file/gates.ts";
 import type { SkillReason } from "./catalogue-skill.ts";
 
@@ -34,8 +33,8 @@ export function toGateReasons(
 
 /** A skill whose gates were judged. */
 export interface GatedSkill {
-  /** Of its machine. */
-  readonly alias: Alias;
+  /** Of the machine on which commands run. */
+  readonly alias: string;
   /** The name that it is listed under. */
   readonly name: string;
   /** Whether its front matter says how what it needs is installed. */
@@ -44,7 +43,7 @@ export interface GatedSkill {
 
 function wordsOf(
   { gate, missing }: FailedGate,
-  alias: Alias,
+  alias: string,
 ): Pick<SkillReason, "code" | "message" | "hint"> {
   const names = missing.join(", ");
   const first = missing[0] ?? "";

@@ -19,5 +19,5 @@ export async function holdSkills({ catalogue, content, signal }: HoldSkillsOptio
 }
 
 function toKey({ nodeId, digest }: { readonly nodeId: string; readonly digest: string }): ContentKey[] {
-  return isDigest(digest) ? [{ nodeId, digest }] : [];
+  return nodeId !== "" && isDigest(digest) ? [{ nodeId, digest }] : [];
 }

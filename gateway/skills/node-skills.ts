@@ -2,6 +2,7 @@ import type { Alias } from "../../shared/names/alias.ts";
 import { readRecipes } from "../../shared/skill-file/recipes.ts";
 import type { CatalogueSkill, SkillReason, SkillState } from "./catalogue-skill.ts";
 import { type GatedSkill, toGateReasons } from "./gate-reasons.ts";
+import { shadowed as shadowedBy } from "./list-gateway.ts";
 import type { PublishedSkill } from "./read-published.ts";
 
 /** A skill of a node with the name it was given. */
@@ -34,11 +35,17 @@ export function isVisible(skill: NamedSkill, node: NodeSkills): boolean {
 export function toListed(
   skill: NamedSkill,
   node: NodeSkills,
-  options: { readonly plain?: boolean } = {},
+  options: {
+    /** Whether its workspace is the session's. */
+    readonly isBound?: boolean;
+    /** The names that stand alone. */
+    readonly plain?: ReadonlySet<string>;
+  } = {},
 ): CatalogueSkill {
   const { published } = skill;
   const state = toState(skill, node);
-  const name = skill.name === undefined || options.plain === true ? published.name : skill.name;
+  const isPlain = options.isBound === true || options.plain?.has(published.name) === true;
+  const name = skill.name === undefined || isPlain ? published.name : skill.name;
   const isKnown = skill.name !== undefined;
   return {
     name,
@@ -47,6 +54,8 @@ export function toListed(
     nodeId: node.nodeId,
     workspace: published.workspace,
     folder: published.folder,
+    source: options.isBound === true ? "workspace" : "node",
+    root: "",
     state,
     reasons: toReasons(skill, { node, state }),
     digest: published.digest,
@@ -111,11 +120,5 @@ function shadowed(skill: NamedSkill): SkillReason {
       line: 0,
     };
   }
-  return {
-    code: "shadowed",
-    message: `${winner} has the same name and comes first in the order of roots`,
-    hint: "rename one of the two",
-    path: winner,
-    line: 0,
-  };
+  return shadowedBy(winner);
 }

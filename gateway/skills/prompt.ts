@@ -11,6 +11,9 @@ export interface PromptLimits {
 /** The limits unless a configuration says less. */
 export const defaultPromptLimits: PromptLimits = { maxCharacters: 18_000, maxSkills: 150 };
 
+/** Names the form of the text: another form is another text for equal skills. */
+export const currentPromptForm = "available_skills 1";
+
 /** How a skill stands in a prompt. */
 export type PromptForm = "full" | "shortened" | "name_only" | "left_out" | "hidden";
 

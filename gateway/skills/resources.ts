@@ -2,7 +2,7 @@ import { findNearest } from "../../shared/config/nearest.ts";
 import { digestOf, isDigest } from "../../shared/content/digest.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
-import { parseWorkspacePath } from "../../shared/names/workspace-path.ts";
+import { parseWorkspacePath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { BundleFile } from "../../shared/skill-file/bundle.ts";
 import { instructionFileName } from "../../shared/skill-file/limits.ts";
 import {
@@ -12,8 +12,9 @@ import {
   type OpenContent,
 } from "../files/content-store.ts";
 import type { Links } from "../link/links.ts";
-import type { Bundles } from "./bundles.ts";
+import { type Bundles, requireReader } from "./bundles.ts";
 import type { CatalogueSkill, SkillList } from "./catalogue-skill.ts";
+import type { RootReader } from "./root-reader.ts";
 
 /** One part holds at most so many bytes. */
 const chunkBytes = 256 * 1024;
@@ -37,6 +38,8 @@ export interface ReadSkillOptions {
   readonly content?: KeptSkillFiles;
   /** What tells the files of a revision; without it a companion is read as it is now. */
   readonly bundles?: Bundles;
+  /** What reads a root of the gateway's own disk; without it none of its skills can be read. */
+  readonly readerOf?: (root: string) => RootReader | undefined;
   /** What was read before is given also while its node is offline: a session keeps what it was shown. */
   readonly keepsOffline?: boolean;
   readonly signal?: AbortSignal;
@@ -53,7 +56,7 @@ export async function* readSkillFile(options: ReadSkillOptions): AsyncIterable<S
   const path = options.path === undefined || options.path === "" ? "" : parseCompanion(options.path);
   const isInstructions = path === "" || path === instructionFileName;
   const digest = isInstructions ? skill.digest : await findCompanion(options, skill, path);
-  const key = isDigest(digest) ? { nodeId: skill.nodeId, digest } : undefined;
+  const key = skill.nodeId !== "" && isDigest(digest) ? { nodeId: skill.nodeId, digest } : undefined;
   if (key && options.content && isKeepable(skill, options)) {
     using kept = await findKept(options.content, key, skill);
     if (kept) {
@@ -62,7 +65,8 @@ export async function* readSkillFile(options: ReadSkillOptions): AsyncIterable<S
     }
   }
   requireReadable(skill);
-  const parts = readFromNode(options, { skill, path, digest });
+  const read = { skill, path, digest };
+  const parts = skill.nodeId === "" ? readFromOwnDisk(options, read) : readFromNode(options, read);
   yield* key && options.content ? keeping(parts, options.content, key) : parts;
 }
 
@@ -138,6 +142,18 @@ interface NodeRead {
   readonly path: string;
   /** Which it has to have; empty for any. */
   readonly digest: string;
+}
+
+async function* readFromOwnDisk(
+  { readerOf, signal }: ReadSkillOptions,
+  { skill, path, digest }: NodeRead,
+): AsyncGenerator<SkillFilePart, void> {
+  const reader = requireReader(readerOf ?? (() => undefined), skill);
+  const request = { folder: skill.folder as WorkspacePath, path, ifMatch: digest };
+  for await (const part of reader.read(request, signal ?? new AbortController().signal)) {
+    if (part.kind === "header") yield { kind: "header", sizeBytes: part.entry.sizeBytes };
+    else yield part;
+  }
 }
 
 async function* readFromNode(

@@ -57,6 +57,9 @@ export interface SkillsHost extends AsyncDisposable {
 
 const defaultFirstSearchMs = 5000;
 
+/** Most programs that one question names. */
+const maxProbed = 512;
+
 /** How often the gates are judged again: a binary may have come, or gone. */
 const judgeEveryMs = 10_000;
 
@@ -153,6 +156,13 @@ class Host implements SkillsHost {
           context,
           async (call) => await (await worker.client(Skills, context)).listFiles(request, call),
         ),
+      probe: async ({ binaries }) => {
+        const facts = this.#options.facts();
+        const found: string[] = [];
+        for (const name of binaries.slice(0, maxProbed))
+          if (!name.includes("/") && (await facts.hasBinary(name))) found.push(name);
+        return { platform: facts.platform, found };
+      },
       watch: (request, context) =>
         streamFromWorker(context, async function* (call) {
           yield* (await worker.client(Skills, context)).watch(request, call);

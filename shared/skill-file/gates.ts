@@ -33,11 +33,11 @@ export interface MachineFacts {
   /** As Node names it: `linux`, `darwin`, `win32`. */
   readonly platform: string;
   /** Whether commands of this machine would find that binary. */
-  hasBinary(name: string): Promise<boolean>;
+  readonly hasBinary: (name: string) => Promise<boolean>;
   /** Whether the environment variable is set and not empty. */
-  hasVariable(name: string): boolean;
+  readonly hasVariable: (name: string) => boolean;
   /** Whether the setting, by its dotted path, is true. */
-  isEnabled(setting: string): boolean;
+  readonly isEnabled: (setting: string) => boolean;
 }
 
 /** Vendor mappings below `metadata` that may hold the gates too, as files made for other programs do. */
@@ -70,14 +70,29 @@ export function readGates(frontMatter: { readonly [key: string]: JsonValue }): S
 
 /** Every gate that does not hold on the machine that `facts` speak of, in their order; empty when the skill may be offered. */
 export async function judgeGates(gates: SkillGates, facts: MachineFacts): Promise<readonly FailedGate[]> {
+  const present = new Set<string>();
+  if (!gates.always)
+    for (const name of new Set([...gates.bins, ...gates.anyBins]))
+      if (await facts.hasBinary(name)) present.add(name);
+  return judgeKnownGates(gates, { ...facts, hasBinary: (name) => present.has(name) });
+}
+
+/** What is known of a machine. */
+export type KnownFacts = Omit<MachineFacts, "hasBinary"> & {
+  /** Whether commands of the machine would find that binary. */
+  readonly hasBinary: (name: string) => boolean;
+};
+
+/** `judgeGates` with facts that need not be looked for. */
+export function judgeKnownGates(gates: SkillGates, facts: KnownFacts): readonly FailedGate[] {
   const failed: FailedGate[] = [];
   const fail = (gate: GateName, missing: readonly string[]): void => void failed.push({ gate, missing });
   if (gates.os.length > 0 && !gates.os.some((name) => toPlatform(name) === facts.platform))
     fail("os", gates.os);
   if (gates.always) return failed;
-  const absent = await withoutBinary(gates.bins, facts);
+  const absent = gates.bins.filter((name) => !facts.hasBinary(name));
   if (absent.length > 0) fail("bins", absent);
-  if (gates.anyBins.length > 0 && (await withoutBinary(gates.anyBins, facts)).length === gates.anyBins.length)
+  if (gates.anyBins.length > 0 && !gates.anyBins.some((name) => facts.hasBinary(name)))
     fail("anyBins", gates.anyBins);
   const unset = gates.env.filter((name) => !facts.hasVariable(name));
   if (unset.length > 0) fail("env", unset);
@@ -94,12 +109,6 @@ export function isTrueAt(configuration: unknown, setting: string): boolean {
     at = (at as Readonly<Record<string, unknown>>)[key];
   }
   return at === true;
-}
-
-async function withoutBinary(names: readonly string[], facts: MachineFacts): Promise<readonly string[]> {
-  const absent: string[] = [];
-  for (const name of names) if (!(await facts.hasBinary(name))) absent.push(name);
-  return absent;
 }
 
 /** Files name systems in several ways; Node has one word for each. */

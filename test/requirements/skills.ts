@@ -88,4 +88,28 @@ export const skills = [
     id: "skills.hostile-text-is-only-text",
     says: "Markup, terminal escapes, bidirectional marks and newlines in a remote name, description or error add no element to the prompt catalogue, move no cursor in the CLI and forge no log line.",
   },
+  {
+    id: "skills.names-stable-when-nodes-join",
+    says: "With `deploy` on the gateway and on nodes `boxa` and `boxb`, every order of joining, leaving and coming back gives `deploy`, `boxa-deploy` and `boxb-deploy`, and no session's known name changes meaning.",
+  },
+  {
+    id: "skills.prefix-on-collision",
+    says: "With `publish.prefix: on-collision` a remote skill has its plain name while that is free; when two remote skills or a gateway skill claim it, every remote claimant is prefixed and the gateway's keeps it, for each order of arrival.",
+  },
+  {
+    id: "skills.equal-inputs-equal-snapshot",
+    says: "Equal inputs give the equal snapshot id whatever their order, the time or the gateway; a change of any one of name, owner, root, instruction digest, bundle revision, gate result, agent list, configured roots, prompt limits or prompt format gives another. A changed companion file gives another id and a byte-equal prompt text.",
+  },
+  {
+    id: "skills.unchanged-means-no-work",
+    says: "A second preparation with nothing changed returns the same snapshot with no call to a node and no directory read.",
+  },
+  {
+    id: "skills.precedence-across-hosts",
+    says: "Root order decides between skills of one host; in a session bound to a remote workspace that workspace's skills stand under their plain names at the place of workspace skills, so its `deploy` shadows a bundled one, which is listed as `shadowed`. Of any other host the prefix keeps both, and neither the order of joining nor a label in a reply changes which is which.",
+  },
+  {
+    id: "skills.gateway-skill-gated-where-commands-run",
+    says: "In a session on a remote workspace the `os` and binary gates of a gateway's skill are judged by the facts of that workspace's node, so two sessions on two nodes may differ, and the reason names the machine that was asked.",
+  },
 ] as const;

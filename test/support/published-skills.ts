@@ -1,11 +1,18 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { LiveLink } from "../../gateway/link/links.ts";
-import { createSkillCatalogue, type SkillCatalogue } from "../../gateway/skills/catalogue.ts";
+import {
+  createSkillCatalogue,
+  type OwnSkills,
+  type SkillCatalogue,
+  type SkillCatalogueOptions,
+} from "../../gateway/skills/catalogue.ts";
 import type { NameAssignments } from "../../gateway/skills/name-assignments.ts";
+import type { GatewaySkill } from "../../gateway/skills/root-reader.ts";
 import { digestOf } from "../../shared/content/digest.ts";
 import { type PublishedSkillSchema, Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { silentLog } from "../../shared/log/log.ts";
 import { parseAlias } from "../../shared/names/alias.ts";
+import { parseWorkspacePath } from "../../shared/names/workspace-path.ts";
 import { serve, type ServiceImplementation } from "../../shared/rpc/service.ts";
 import { createDirectLinks, type DirectLinks } from "./direct-link.ts";
 import { ManualClock } from "./manual-clock.ts";
@@ -61,12 +68,16 @@ export interface TestCatalogue {
 }
 
 /** Makes a catalogue over these assignments. */
-export function createTestCatalogue(assignments: NameAssignments = createAssignments()): TestCatalogue {
+export function createTestCatalogue(
+  assignments: NameAssignments = createAssignments(),
+  more: Pick<SkillCatalogueOptions, "own" | "publishes" | "prefixesOnCollision"> = {},
+): TestCatalogue {
   const links = createDirectLinks();
   const aliases = new Map<string, string>();
   const catalogue = createSkillCatalogue({
     aliasOf: async (nodeId) => parseAlias(aliases.get(nodeId) ?? nodeId),
     assignments,
+    ...more,
     clock: new ManualClock(),
     log: silentLog,
   });
@@ -91,6 +102,26 @@ export function createTestCatalogue(assignments: NameAssignments = createAssignm
       catalogue.reader.withdraw(id, reason);
     },
   };
+}
+
+/** The gateway's own skills by these names, each managed and without a gate; set `skills` to change them. */
+export function ownSkills(names: readonly string[], more: Partial<GatewaySkill> = {}): OwnSkills {
+  const skills = names.map((name): GatewaySkill => ({
+    source: "managed",
+    agent: undefined,
+    root: "/managed",
+    folder: parseWorkspacePath(name),
+    name,
+    description: `Does ${name}.`,
+    state: "ok",
+    reasons: [],
+    digest: digestOf(name),
+    revision: digestOf(`all of ${name}`),
+    frontMatterJson: "{}",
+    gates: undefined,
+    ...more,
+  }));
+  return { skills: () => skills, judge: () => [], follow: () => undefined, forget: () => undefined };
 }
 
 /** The names of a list, with the state of those that are not eligible. */

@@ -106,6 +106,8 @@ export function makeSkill(name: string, more: Partial<CatalogueSkill> = {}): Cat
     reasons: [],
     digest: digestOf(skillText(name)),
     revision: "",
+    source: "node",
+    root: "",
     location: `skill://devbox/${name}/SKILL.md`,
     frontMatterJson: JSON.stringify(frontMatter),
     ...more,

@@ -52,6 +52,7 @@ proves(
       clock: systemClock,
       log: silentLog,
       version: "0",
+      environment: {},
       cleanUps: [never, () => Promise.reject(new Error("broken")), never],
     });
     await using admin = openGrpcClient({ address: `unix:${gateway.addresses.admin}`, security: "insecure" });

@@ -19,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file fairlead/v1/skills.proto.
  */
 export const file_fairlead_v1_skills: GenFile = /*@__PURE__*/
-  fileDesc("ChhmYWlybGVhZC92MS9za2lsbHMucHJvdG8SC2ZhaXJsZWFkLnYxIhQKElNraWxsc1dhdGNoUmVxdWVzdCKUAQoTU2tpbGxzV2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuV2F0Y2hFdmVudEtpbmQSDgoGZGlnZXN0GAIgASgJEhAKCHNlcXVlbmNlGAMgASgEEg0KBWVwb2NoGAQgASgJEiEKBWZhdWx0GAUgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQilwIKDlB1Ymxpc2hlZFNraWxsEhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkSDAoEbmFtZRgDIAEoCRITCgtkZXNjcmlwdGlvbhgEIAEoCRINCgVzdGF0ZRgFIAEoCRIxCgtkaWFnbm9zdGljcxgGIAMoCzIcLmZhaXJsZWFkLnYxLlNraWxsRGlhZ25vc3RpYxIOCgZkaWdlc3QYByABKAkSEgoKc2l6ZV9ieXRlcxgIIAEoBBIZChFmcm9udF9tYXR0ZXJfanNvbhgJIAEoCRIsCgxmYWlsZWRfZ2F0ZXMYCiADKAsyFi5mYWlybGVhZC52MS5Ta2lsbEdhdGUSEAoIcmV2aXNpb24YCyABKAkiKgoJU2tpbGxHYXRlEgwKBGdhdGUYASABKAkSDwoHbWlzc2luZxgCIAMoCSJeCg9Ta2lsbERpYWdub3N0aWMSDAoEcGF0aBgBIAEoCRIMCgRsaW5lGAIgASgNEhAKCHNldmVyaXR5GAMgASgJEg8KB21lc3NhZ2UYBCABKAkSDAoEaGludBgFIAEoCSIcChpTa2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKVAQobU2tpbGxzTGlzdFB1Ymxpc2hlZFJlc3BvbnNlEg0KBWVwb2NoGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRIrCgZza2lsbHMYAyADKAsyGy5mYWlybGVhZC52MS5QdWJsaXNoZWRTa2lsbBIqCgdza2lwcGVkGAQgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtIloKFVNraWxsc1JlYWRGaWxlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDgoGZm9sZGVyGAIgASgJEgwKBHBhdGgYAyABKAkSEAoIaWZfbWF0Y2gYBCABKAkijwEKFlNraWxsc1JlYWRGaWxlUmVzcG9uc2USKQoGaGVhZGVyGAEgASgLMhcuZmFpcmxlYWQudjEuRmlsZUhlYWRlckgAEisKB3RyYWlsZXIYAiABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlckgAEhUKBWNodW5rGAMgASgMQgSwuxgBSABCBgoEcGFydCI7ChZTa2lsbHNMaXN0RmlsZXNSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkijAEKF1NraWxsc0xpc3RGaWxlc1Jlc3BvbnNlEiEKBWZpbGVzGAEgAygLMhIuZmFpcmxlYWQudjEuRW50cnkSKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdDKHAwoGU2tpbGxzEmoKDUxpc3RQdWJsaXNoZWQSJy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdBooLmZhaXJsZWFkLnYxLlNraWxsc0xpc3RQdWJsaXNoZWRSZXNwb25zZSIEqLsYATABElYKBVdhdGNoEh8uZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXNwb25zZSIIqLsYAcC7GAEwARJbCghSZWFkRmlsZRIiLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVxdWVzdBojLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVzcG9uc2UiBKi7GAEwARJcCglMaXN0RmlsZXMSIy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0RmlsZXNSZXF1ZXN0GiQuZmFpcmxlYWQudjEuU2tpbGxzTGlzdEZpbGVzUmVzcG9uc2UiBKi7GAFiBnByb3RvMw", [file_fairlead_v1_fault, file_fairlead_v1_files, file_fairlead_v1_memory, file_fairlead_v1_options]);
+  fileDesc("ChhmYWlybGVhZC92MS9za2lsbHMucHJvdG8SC2ZhaXJsZWFkLnYxIhQKElNraWxsc1dhdGNoUmVxdWVzdCKUAQoTU2tpbGxzV2F0Y2hSZXNwb25zZRIpCgRraW5kGAEgASgOMhsuZmFpcmxlYWQudjEuV2F0Y2hFdmVudEtpbmQSDgoGZGlnZXN0GAIgASgJEhAKCHNlcXVlbmNlGAMgASgEEg0KBWVwb2NoGAQgASgJEiEKBWZhdWx0GAUgASgLMhIuZmFpcmxlYWQudjEuRmF1bHQilwIKDlB1Ymxpc2hlZFNraWxsEhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkSDAoEbmFtZRgDIAEoCRITCgtkZXNjcmlwdGlvbhgEIAEoCRINCgVzdGF0ZRgFIAEoCRIxCgtkaWFnbm9zdGljcxgGIAMoCzIcLmZhaXJsZWFkLnYxLlNraWxsRGlhZ25vc3RpYxIOCgZkaWdlc3QYByABKAkSEgoKc2l6ZV9ieXRlcxgIIAEoBBIZChFmcm9udF9tYXR0ZXJfanNvbhgJIAEoCRIsCgxmYWlsZWRfZ2F0ZXMYCiADKAsyFi5mYWlybGVhZC52MS5Ta2lsbEdhdGUSEAoIcmV2aXNpb24YCyABKAkiKgoJU2tpbGxHYXRlEgwKBGdhdGUYASABKAkSDwoHbWlzc2luZxgCIAMoCSJeCg9Ta2lsbERpYWdub3N0aWMSDAoEcGF0aBgBIAEoCRIMCgRsaW5lGAIgASgNEhAKCHNldmVyaXR5GAMgASgJEg8KB21lc3NhZ2UYBCABKAkSDAoEaGludBgFIAEoCSIcChpTa2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdCKVAQobU2tpbGxzTGlzdFB1Ymxpc2hlZFJlc3BvbnNlEg0KBWVwb2NoGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRIrCgZza2lsbHMYAyADKAsyGy5mYWlybGVhZC52MS5QdWJsaXNoZWRTa2lsbBIqCgdza2lwcGVkGAQgAygLMhkuZmFpcmxlYWQudjEuRW50cnlQcm9ibGVtIloKFVNraWxsc1JlYWRGaWxlUmVxdWVzdBIRCgl3b3Jrc3BhY2UYASABKAkSDgoGZm9sZGVyGAIgASgJEgwKBHBhdGgYAyABKAkSEAoIaWZfbWF0Y2gYBCABKAkijwEKFlNraWxsc1JlYWRGaWxlUmVzcG9uc2USKQoGaGVhZGVyGAEgASgLMhcuZmFpcmxlYWQudjEuRmlsZUhlYWRlckgAEisKB3RyYWlsZXIYAiABKAsyGC5mYWlybGVhZC52MS5GaWxlVHJhaWxlckgAEhUKBWNodW5rGAMgASgMQgSwuxgBSABCBgoEcGFydCI7ChZTa2lsbHNMaXN0RmlsZXNSZXF1ZXN0EhEKCXdvcmtzcGFjZRgBIAEoCRIOCgZmb2xkZXIYAiABKAkijAEKF1NraWxsc0xpc3RGaWxlc1Jlc3BvbnNlEiEKBWZpbGVzGAEgAygLMhIuZmFpcmxlYWQudjEuRW50cnkSKwoIcHJvYmxlbXMYAiADKAsyGS5mYWlybGVhZC52MS5FbnRyeVByb2JsZW0SIQoFZmF1bHQYAyABKAsyEi5mYWlybGVhZC52MS5GYXVsdCImChJTa2lsbHNQcm9iZVJlcXVlc3QSEAoIYmluYXJpZXMYASADKAkiNgoTU2tpbGxzUHJvYmVSZXNwb25zZRIQCghwbGF0Zm9ybRgBIAEoCRINCgVmb3VuZBgCIAMoCTLZAwoGU2tpbGxzEmoKDUxpc3RQdWJsaXNoZWQSJy5mYWlybGVhZC52MS5Ta2lsbHNMaXN0UHVibGlzaGVkUmVxdWVzdBooLmZhaXJsZWFkLnYxLlNraWxsc0xpc3RQdWJsaXNoZWRSZXNwb25zZSIEqLsYATABElYKBVdhdGNoEh8uZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXF1ZXN0GiAuZmFpcmxlYWQudjEuU2tpbGxzV2F0Y2hSZXNwb25zZSIIqLsYAcC7GAEwARJbCghSZWFkRmlsZRIiLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVxdWVzdBojLmZhaXJsZWFkLnYxLlNraWxsc1JlYWRGaWxlUmVzcG9uc2UiBKi7GAEwARJQCgVQcm9iZRIfLmZhaXJsZWFkLnYxLlNraWxsc1Byb2JlUmVxdWVzdBogLmZhaXJsZWFkLnYxLlNraWxsc1Byb2JlUmVzcG9uc2UiBKi7GAESXAoJTGlzdEZpbGVzEiMuZmFpcmxlYWQudjEuU2tpbGxzTGlzdEZpbGVzUmVxdWVzdBokLmZhaXJsZWFkLnYxLlNraWxsc0xpc3RGaWxlc1Jlc3BvbnNlIgSouxgBYgZwcm90bzM", [file_fairlead_v1_fault, file_fairlead_v1_files, file_fairlead_v1_memory, file_fairlead_v1_options]);
 
 /**
  * Which skills to watch.
@@ -462,6 +462,55 @@ export const SkillsListFilesResponseSchema: GenMessage<SkillsListFilesResponse> 
   messageDesc(file_fairlead_v1_skills, 10);
 
 /**
+ * What is asked of the machine.
+ *
+ * @generated from message fairlead.v1.SkillsProbeRequest
+ */
+export type SkillsProbeRequest = Message<"fairlead.v1.SkillsProbeRequest"> & {
+  /**
+   * Names of programs, at most 512; a name with a slash is never found.
+   *
+   * @generated from field: repeated string binaries = 1;
+   */
+  binaries: string[];
+};
+
+/**
+ * Describes the message fairlead.v1.SkillsProbeRequest.
+ * Use `create(SkillsProbeRequestSchema)` to create a new message.
+ */
+export const SkillsProbeRequestSchema: GenMessage<SkillsProbeRequest> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_skills, 11);
+
+/**
+ * What the machine says of itself.
+ *
+ * @generated from message fairlead.v1.SkillsProbeResponse
+ */
+export type SkillsProbeResponse = Message<"fairlead.v1.SkillsProbeResponse"> & {
+  /**
+   * Its system, as Node names it: `linux`, `darwin`, `win32`.
+   *
+   * @generated from field: string platform = 1;
+   */
+  platform: string;
+
+  /**
+   * Those of the programs that its commands would find.
+   *
+   * @generated from field: repeated string found = 2;
+   */
+  found: string[];
+};
+
+/**
+ * Describes the message fairlead.v1.SkillsProbeResponse.
+ * Use `create(SkillsProbeResponseSchema)` to create a new message.
+ */
+export const SkillsProbeResponseSchema: GenMessage<SkillsProbeResponse> = /*@__PURE__*/
+  messageDesc(file_fairlead_v1_skills, 12);
+
+/**
  * Served by a node through its Skills worker.
  *
  * @generated from service fairlead.v1.Skills
@@ -496,6 +545,16 @@ export const Skills: GenService<{
     methodKind: "server_streaming";
     input: typeof SkillsReadFileRequestSchema;
     output: typeof SkillsReadFileResponseSchema;
+  },
+  /**
+   * What of the machine the gates of the gateway's own skills are judged by.
+   *
+   * @generated from rpc fairlead.v1.Skills.Probe
+   */
+  probe: {
+    methodKind: "unary";
+    input: typeof SkillsProbeRequestSchema;
+    output: typeof SkillsProbeResponseSchema;
   },
   /**
    * The files of a skill, with size and digest.
