@@ -210,11 +210,8 @@ export class MemoryIndex implements Disposable {
       }
     }
     const hits = Array.from(found.values(), (one) => {
-      if (!byVector || one.vector !== undefined) return toHit(one, byVector);
-      return toHit(
-        { ...one, vector: vectors.scoreOf(one.row["digest"] as Uint8Array, meaning.vector) },
-        byVector,
-      );
+      if (!byVector || one.vector !== undefined) return toHit(one);
+      return toHit({ ...one, vector: vectors.scoreOf(one.row["digest"] as Uint8Array, meaning.vector) });
     });
     return { hits: hits.toSorted(compareHits), byVector };
   }
@@ -365,7 +362,7 @@ function toKeywordScore(row: Record<string, unknown>, base: number): number {
   return base + part / 2;
 }
 
-function toHit({ row, keyword, vector: cosine }: Found, byVector: boolean): IndexHit {
+function toHit({ row, keyword, vector: cosine }: Found): IndexHit {
   const text = String(row["text"]);
   if (crc32(text) !== Number(row["sum"]))
     throw new DamagedIndexError("a passage is not the one that was written");
@@ -380,7 +377,8 @@ function toHit({ row, keyword, vector: cosine }: Found, byVector: boolean): Inde
     isEvergreen: row["evergreen"] === 1,
     keyword,
     vector,
-    score: combineScores(byVector ? { keyword, vector: vector ?? 0 } : { keyword }),
+    // What waits for its vector is judged by its words alone, so that an edit is found before it was embedded.
+    score: combineScores(vector === undefined ? { keyword } : { keyword, vector }),
   };
 }
 

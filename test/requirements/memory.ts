@@ -104,4 +104,8 @@ export const memory = [
     id: "memory.no-credentials-on-nodes",
     says: "With embedding credentials configured, none of their bytes appear in the worker's environment, arguments or input, in a message to a node, or in logs, errors, audit and `memory status`; the worker's environment holds `HOME` and `PATH` only and it opens no index.",
   },
+  {
+    id: "memory.bench-incremental",
+    says: "Bringing the index up to date after one of 1,000 files changed takes at most a fiftieth of the time of the first indexing.",
+  },
 ] as const;

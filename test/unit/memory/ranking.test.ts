@@ -59,6 +59,11 @@ proves(
         expect([vector, score]).toEqual([undefined, keyword]);
       expect(alone.hits[0]).toMatchObject({ path: "2.md" });
     }
+    // One that waits for its vector is judged by its words, and those count in full.
+    index.put("new.md", toIndexedFile(), toChunks("settle period of late\n"));
+    const waiting = search(unit(1)).hits.find(({ path }) => path === "new.md");
+    expect(waiting).toMatchObject({ vector: undefined, score: waiting?.keyword });
+    index.remove("new.md");
     // Equal passages of two files stand in the order of their paths, every time.
     const equal = both.hits.filter(({ text }) => text === "settle alpha").map(({ path }) => path);
     expect(equal).toEqual(["0.md", "4.md"]);
