@@ -19,7 +19,7 @@ export const ladders: readonly Ladder[] = [
       ["."],
       ["config"],
       ["serve"],
-      ["sessions", "fleet"],
+      ["sessions", "fleet", "plugin-sdk"],
       ["tools"],
       ["policy", "approvals", "plugins", "skills", "memory", "installs"],
       ["files"],

@@ -364,4 +364,8 @@ export const files = [
     id: "files.name-twins",
     says: "Before `Foo` and `foo`, or composed and decomposed forms of one name, are written to a target that treats them as one, both are listed as not portable and neither overwrites the other; the rest of the tree is written.",
   },
+  {
+    id: "files.access-module-alone",
+    says: "A program that imports only `fairlead/plugin-sdk/agent-workspace-runtime` can declare, register, acquire and release a workspace and make a bootstrap file policy and a memory client, with no module of sessions, tools, faces or a model loaded and the bundle reader loaded at its first use; the test for an unavailable workspace also knows errors made by a second installed copy.",
+  },
 ] as const;
