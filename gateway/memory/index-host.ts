@@ -33,6 +33,11 @@ export interface RemoteIndex {
   note(file: string, modifiedMs: number): Promise<void>;
   /** Removes a file and its passages in one step. */
   remove(file: string): Promise<void>;
+  /**
+   * The same, and then nothing of its text is left in the bytes of the index, nor what was made of it in the embedding
+   * cache, but for passages that another file holds too. Takes long for a large index.
+   */
+  forget(file: string): Promise<void>;
   search(search: IndexSearch): Promise<IndexFound>;
   /**
    * Passages that wait for their vector and that the embedding cache has none for, without those whose digest is to be
@@ -43,8 +48,6 @@ export interface RemoteIndex {
   putVectors(identity: string, vectors: readonly CachedVector[]): Promise<void>;
   /** How many files hold a passage that waits for its vector. */
   countWaitingFiles(): Promise<number>;
-  /** Removes what the embedding cache made of these passages, by their digests. */
-  uncache(digests: readonly string[]): Promise<void>;
   /** Begins again with an empty index. */
   rebuild(): Promise<void>;
   /** Closes the file; with `forget` it is removed too. */
@@ -182,6 +185,11 @@ class ThreadIndex implements RemoteIndex {
     this.#files.delete(file);
   }
 
+  async forget(file: string): Promise<void> {
+    this.#count(await this.#ask<"forget">({ kind: "forget", path: this.#path, file }));
+    this.#files.delete(file);
+  }
+
   async search(search: IndexSearch): Promise<IndexFound> {
     return await this.#ask<"search">({ kind: "search", path: this.#path, ...search });
   }
@@ -198,10 +206,6 @@ class ThreadIndex implements RemoteIndex {
 
   async countWaitingFiles(): Promise<number> {
     return this.missingVectors === 0 ? 0 : await this.#ask<"waiting">({ kind: "waiting", path: this.#path });
-  }
-
-  async uncache(digests: readonly string[]): Promise<void> {
-    await this.#ask<"uncache">({ kind: "uncache", path: this.#path, digests });
   }
 
   async rebuild(): Promise<void> {

@@ -39,7 +39,8 @@ interface Requests {
     readonly gives: IndexCounts;
   };
   readonly waiting: { readonly asks: object; readonly gives: number };
-  readonly uncache: { readonly asks: { readonly digests: readonly string[] }; readonly gives: undefined };
+  /** Removes a file so that nothing of its text is left in the bytes of index and cache. */
+  readonly forget: { readonly asks: { readonly file: string }; readonly gives: IndexCounts };
   readonly rebuild: { readonly asks: object; readonly gives: undefined };
   readonly close: { readonly asks: { readonly forget: boolean }; readonly gives: undefined };
 }

@@ -46,6 +46,9 @@ function run(request: IndexRequest): unknown {
     case "remove":
       index.remove(request.file);
       return countsOf(index);
+    case "forget":
+      cache?.forget(index.forget(request.file));
+      return countsOf(index);
     case "verify":
       return index.setVerified(request.ms);
     case "search":
@@ -58,8 +61,6 @@ function run(request: IndexRequest): unknown {
       return countsOf(index);
     case "waiting":
       return index.countWaitingFiles();
-    case "uncache":
-      return cache?.remove(request.digests);
     case "rebuild":
       index.rebuild();
       return index.useVectors(options.identity);

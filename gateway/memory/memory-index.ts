@@ -1,9 +1,9 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { crc32 } from "node:zlib";
 import { type FaultJson } from "../../shared/fault/fault.ts";
 import type { Chunk } from "./chunks.ts";
 import type { CachedVector } from "./embedding/embedding-cache.ts";
 import { DamagedIndexError, openIndexFile, removeIndexFile } from "./index-file.ts";
+import { type OpenIndex, prepareStatements } from "./index-statements.ts";
 import type { KeywordQuery } from "./keyword-query.ts";
 import { combineScores } from "./ranking/combine-scores.ts";
 import {
@@ -189,6 +189,21 @@ export class MemoryIndex implements Disposable {
   }
 
   /**
+   * Removes a file and leaves nothing of its text in the bytes of the index. Gives the digests of its passages that no
+   * other file holds.
+   */
+  forget(path: string): readonly string[] {
+    const { database, digestsOf, holdersOf } = this.#open;
+    const digests = digestsOf.all(path).map(({ digest }) => digest as Uint8Array);
+    this.remove(path);
+    // Words of what was removed stand in the word index until its parts are put together.
+    database.exec("INSERT INTO words (words) VALUES ('optimize'); PRAGMA wal_checkpoint(TRUNCATE);");
+    return digests
+      .filter((digest) => holdersOf.get(digest) === undefined)
+      .map((digest) => Buffer.from(digest).toString("hex"));
+  }
+
+  /**
    * The best passages by keyword (those with all words first, then, with room left, those with some of them) and, with
    * a vector of what makes this index's, by meaning. `isDamage` tells an error of a file that holds other bytes than
    * were written to it.
@@ -291,62 +306,6 @@ export class MemoryIndex implements Disposable {
       throw error;
     }
   }
-}
-
-interface OpenIndex {
-  readonly database: DatabaseSync;
-  readonly vectors: VectorStore;
-  readonly readMeta: StatementSync;
-  readonly writeMeta: StatementSync;
-  readonly putFile: StatementSync;
-  readonly noteFile: StatementSync;
-  readonly removeFile: StatementSync;
-  readonly addChunk: StatementSync;
-  readonly removeChunks: StatementSync;
-  readonly search: StatementSync;
-  readonly chunksOfVector: StatementSync;
-}
-
-const hitColumns = `
-  chunks.id, files.path, files.digest AS file_digest, files.modified_ms, files.evergreen,
-  chunks.first_line, chunks.last_line, chunks.text, chunks.digest, chunks.sum
-`;
-
-function prepareStatements(database: DatabaseSync, vectors: VectorStore): OpenIndex {
-  return {
-    database,
-    vectors,
-    readMeta: database.prepare("SELECT value FROM meta WHERE key = ?"),
-    writeMeta: database.prepare(
-      "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-    ),
-    putFile: database.prepare(
-      `INSERT INTO files (path, digest, size_bytes, modified_ms, chunking, evergreen, fault)
-       VALUES (?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (path) DO UPDATE SET digest = excluded.digest, size_bytes = excluded.size_bytes,
-         modified_ms = excluded.modified_ms, chunking = excluded.chunking, evergreen = excluded.evergreen,
-         fault = excluded.fault
-       RETURNING id`,
-    ),
-    noteFile: database.prepare("UPDATE files SET modified_ms = ? WHERE path = ?"),
-    removeFile: database.prepare("DELETE FROM files WHERE path = ?"),
-    addChunk: database.prepare(
-      `INSERT INTO chunks (file, first_line, last_line, heading, text, digest, sum) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-    ),
-    removeChunks: database.prepare(
-      "DELETE FROM chunks WHERE file = (SELECT id FROM files WHERE path = ?) RETURNING digest",
-    ),
-    search: database.prepare(
-      `SELECT ${hitColumns}, found.rank
-       FROM (SELECT rowid, rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?) AS found
-       JOIN chunks ON chunks.id = found.rowid JOIN files ON files.id = chunks.file
-       ORDER BY found.rank, files.path, chunks.first_line`,
-    ),
-    chunksOfVector: database.prepare(
-      `SELECT ${hitColumns} FROM vectors JOIN chunks ON chunks.digest = vectors.digest
-       JOIN files ON files.id = chunks.file WHERE vectors.id = ?`,
-    ),
-  };
 }
 
 interface Found {

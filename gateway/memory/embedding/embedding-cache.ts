@@ -84,6 +84,12 @@ export class EmbeddingCache implements Disposable {
     });
   }
 
+  /** Removes what was made of these texts, by whatever model, from the bytes of the file too. */
+  forget(digests: readonly string[]): void {
+    this.remove(digests);
+    this.#database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+
   /** Removes what was made of these texts, by whatever model. */
   remove(digests: readonly string[]): void {
     this.#inOneStep(() => {
