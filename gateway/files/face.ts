@@ -73,6 +73,7 @@ async function listExports(
       containment: state.containment,
       ignoresCase: state.folding.case,
       ignoresForm: state.folding.form,
+      acceptsPacked: state.acceptsPacked,
       state: state.state,
       reason: state.reason ?? "",
       sinceMs: BigInt(state.sinceMs),

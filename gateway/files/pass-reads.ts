@@ -133,7 +133,7 @@ export function passTree(
 }
 
 async function* treeParts(
-  { strict, exclude, only }: FilesReadTreeRequest,
+  { strict, exclude, only, acceptsPacked }: FilesReadTreeRequest,
   operation: Operation,
 ): AsyncIterable<MessageInitShape<typeof FilesReadTreeResponseSchema>> {
   const { target, pin } = operation;
@@ -148,7 +148,7 @@ async function* treeParts(
     },
   });
   const parts = target.handle.files.readTree(
-    { path: target.path, strict, exclude, only, ...(pin ? { pin } : {}) },
+    { path: target.path, strict, exclude, only, acceptsPacked, ...(pin ? { pin } : {}) },
     { ...streamOptions(operation.context), bulk: true },
   );
   for await (const part of parts) {

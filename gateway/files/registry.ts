@@ -29,6 +29,8 @@ export interface WorkspaceOffer {
   readonly leaseEpoch: bigint;
   /** What its volume does not tell apart in names; nothing by default. */
   readonly folding?: NameFolding;
+  /** Whether trees may come packed; not by default. */
+  readonly acceptsPacked?: boolean;
 }
 
 /** An active registration; releasing it twice is harmless, also after another took its place. */
@@ -68,6 +70,7 @@ export interface WorkspaceState {
   readonly containment: string;
   /** What its volume does not tell apart in names, as far as its node has said. */
   readonly folding: NameFolding;
+  readonly acceptsPacked: boolean;
   /** Rises with each registration; 0 before the first. */
   readonly epoch: number;
 }
@@ -287,6 +290,7 @@ class Registry implements WorkspaceRegistry {
       writable: known.offer?.writable ?? false,
       containment: known.offer?.containment ?? "",
       folding: known.offer?.folding ?? foldsNothing,
+      acceptsPacked: known.offer?.acceptsPacked ?? false,
       epoch: known.epoch,
     };
   }
@@ -378,6 +382,7 @@ function toOffer(one: Export): Omit<WorkspaceOffer, "nodeId"> {
     containment: one.containment,
     leaseEpoch: one.leaseEpoch,
     folding: { case: one.ignoresCase, form: one.ignoresForm },
+    acceptsPacked: one.acceptsPacked,
   };
 }
 

@@ -5,6 +5,7 @@ import type {
   TreeEntry,
   TreeTrailer,
 } from "../../shared/gen/fairlead/v1/files_pb.ts";
+import { contentBytes, contentOf } from "../../shared/tree/pack-parts.ts";
 import { assertTrailer, createTreeTally, type TreeTally } from "../../shared/tree/tree-tally.ts";
 
 /** What the messages of a tree have in common, whichever way it goes. */
@@ -65,28 +66,31 @@ class Filter implements TreeFilter {
 
   async #passEntries<P extends TreePart>(part: P): Promise<P> {
     const kept: TreeEntry[] = [];
-    const contents: Uint8Array[] = [];
+    const ranges: { readonly from: number; readonly to: number }[] = [];
+    const wholeBytes = contentBytes(part);
     let at = 0;
     for (const item of part.entries) {
       const { entry } = item;
       if (!entry || this.#open) throw malformed("an entry begins where none may");
       const end = at + Number(item.inlineBytes);
-      if (end > part.content.byteLength) throw malformed("a message holds less content than its entries say");
+      if (end > wholeBytes) throw malformed("a message holds less content than its entries say");
       const waiting = this.#options.denial(entry.path);
       const fault = (waiting instanceof Promise ? await waiting : waiting) ?? (await this.#judgeCopy(item));
       if (fault) {
         await this.#leaveOut(entry.path, fault);
       } else {
         kept.push(item);
-        if (end > at) contents.push(part.content.subarray(at, end));
+        if (end > at) ranges.push({ from: at, to: end });
       }
       if (item.streamed) this.#open = { entry, isDenied: fault !== undefined };
       else this.#count(entry, fault !== undefined);
       at = end;
     }
-    if (at !== part.content.byteLength) throw malformed("a message holds more content than its entries say");
+    if (at !== wholeBytes) throw malformed("a message holds more content than its entries say");
     if (kept.length === part.entries.length) return part;
-    return { ...part, entries: kept, content: Buffer.concat(contents) };
+    const whole = await contentOf(part);
+    const content = Buffer.concat(ranges.map(({ from, to }) => whole.subarray(from, to)));
+    return { ...part, entries: kept, content, packedBytes: 0 };
   }
 
   /** What is not to be named is not named as a problem either. */
@@ -142,7 +146,7 @@ class Filter implements TreeFilter {
 }
 
 function emptied<P extends TreePart>(part: P): P {
-  return { ...part, content: new Uint8Array(), fileTrailer: undefined };
+  return { ...part, content: new Uint8Array(), packedBytes: 0, fileTrailer: undefined };
 }
 
 function malformed(why: string): Fault {

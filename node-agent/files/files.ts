@@ -214,6 +214,7 @@ function toWireExport({ settings, epoch, fault, containment, folding }: ExportSt
   reason: string;
   ignoresCase: boolean;
   ignoresForm: boolean;
+  acceptsPacked: boolean;
 } {
   return {
     workspace: settings.name,
@@ -224,5 +225,6 @@ function toWireExport({ settings, epoch, fault, containment, folding }: ExportSt
     reason: fault ? fault.message : "",
     ignoresCase: folding?.case ?? false,
     ignoresForm: folding?.form ?? false,
+    acceptsPacked: true,
   };
 }

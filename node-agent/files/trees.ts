@@ -13,6 +13,7 @@ import { createGlobSet } from "../../shared/names/glob.ts";
 import { appendPath, relativePath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { HideRule } from "../../shared/root/root-handle.ts";
 import { freeReceived } from "../../shared/rpc/chunk-memory.ts";
+import { packTreeParts } from "../../shared/tree/pack-parts.ts";
 import { packTree } from "../../shared/tree/pack-tree.ts";
 import { storeTree } from "../../shared/tree/store-tree.ts";
 import type { TreePart } from "../../shared/tree/tree-part.ts";
@@ -45,7 +46,7 @@ export async function* readTree(
     ...(maxFileBytes === undefined ? {} : { maxFileBytes }),
   });
   let isFirst = true;
-  for await (const part of parts) {
+  for await (const part of request.acceptsPacked ? packTreeParts(parts) : parts) {
     root.recheck("read", canonicalPath);
     const response = toReadResponse(part);
     if (isFirst)
@@ -64,8 +65,9 @@ function toReadResponse({
   fileTrailer,
   treeTrailer,
   content,
+  packedBytes = 0,
 }: TreePart): FilesReadTreeResponse {
-  const response = create(FilesReadTreeResponseSchema, { content });
+  const response = create(FilesReadTreeResponseSchema, { content, packedBytes });
   response.entries = [...entries];
   response.problems = [...(problems ?? [])];
   if (fileTrailer) response.fileTrailer = fileTrailer;

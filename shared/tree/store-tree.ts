@@ -10,6 +10,7 @@ import { appendPath, parseWorkspacePath, type WorkspacePath } from "../names/wor
 import type { BatchWriter, StageOptions } from "../root/root-handle.ts";
 import { fromWireFault } from "../rpc/fault-wire.ts";
 import { isStandingEqual, openIncoming } from "./incoming-file.ts";
+import { contentOf } from "./pack-parts.ts";
 import type { Pending, SmallFile, Streamed } from "./pending-entry.ts";
 import { copyLarge, readCopied, requireAnnounced, requireStanding } from "./standing.ts";
 import type { StoredTree, StoreTreeOptions } from "./store-tree-options.ts";
@@ -84,7 +85,8 @@ class Storer implements AsyncDisposable {
     this.#batch = options.root.batchWrite({ isUnseen: options.isUnseen ?? false });
   }
 
-  async take(part: TreePart): Promise<void> {
+  async take(arrived: TreePart): Promise<void> {
+    const part = { ...arrived, content: await contentOf(arrived) };
     if (this.#isClosed) throw malformed("something follows the closing message");
     await this.#makeRoot();
     for (const { path, fault } of part.problems ?? []) {

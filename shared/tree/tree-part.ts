@@ -14,6 +14,8 @@ export interface TreePart {
   readonly fileTrailer?: FileTrailer | undefined;
   readonly treeTrailer?: TreeTrailer | undefined;
   readonly content: Uint8Array;
+  /** The content is packed, and was so many bytes; 0, as by default, for content as it is. */
+  readonly packedBytes?: number;
 }
 
 /** An entry that failed. */

@@ -344,7 +344,10 @@ async function fillWhole(job: GetTreeJob, place: LocalPlace, isUnseen: boolean):
   const { transfer, remote, strict, entry, precondition } = job;
   const { workspace, path } = remote;
   const seen: { source: Source | undefined } = { source: undefined };
-  const parts = noteSource(transfer.files.readTree({ workspace, path, strict }, transfer.call), seen);
+  const parts = noteSource(
+    transfer.files.readTree({ workspace, path, strict, acceptsPacked: true }, transfer.call),
+    seen,
+  );
   const { stored, unchangedCount, problems, failedCount } = await storeTree(parts, {
     root: place.root,
     path: place.path,

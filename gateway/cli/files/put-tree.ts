@@ -10,8 +10,10 @@ import type { WorkspacePath } from "../../../shared/names/workspace-path.ts";
 import type { Entry, HideRule } from "../../../shared/root/root-handle.ts";
 import { fromWireFault } from "../../../shared/rpc/fault-wire.ts";
 import type { Runtime } from "../../../shared/terminal/runtime.ts";
+import { packTreeParts } from "../../../shared/tree/pack-parts.ts";
 import { packTree } from "../../../shared/tree/pack-tree.ts";
 import { maxNamedProblems, type TreeProblem } from "../../../shared/tree/tree-part.ts";
+import { askExport } from "./ask-export.ts";
 import { requireTreeCondition, toWireCondition, type Condition } from "./condition.ts";
 import { localName, type LocalPlace } from "./local-place.ts";
 import { measureTree } from "./measure-tree.ts";
@@ -44,7 +46,8 @@ export async function putTree(job: PutJob): Promise<PutResult> {
   const remote = job.remote.isFolder ? remoteChild(job.remote, localName(source.shown)) : job.remote;
   const problems = new Problems();
   const extent = await measureTree(source, job.transfer.signal);
-  const tree: TreeJob = { ...job, remote, top, extent, problems };
+  const { acceptsPacked } = await askExport(job.transfer, remote);
+  const tree: TreeJob = { ...job, remote, top, extent, problems, acceptsPacked };
   let isCut = false;
   const attempt = async (): Promise<PutResult> => {
     if (isCut) return await sendRest(tree);
@@ -105,6 +108,8 @@ interface TreeJob extends PutJob {
   /** How large it is, whatever share of it a stream carries. */
   readonly extent: Awaited<ReturnType<typeof measureTree>>;
   readonly problems: Problems;
+  /** Whether the node takes packed trees. */
+  readonly acceptsPacked: boolean;
 }
 
 /** One stream of a tree. */
@@ -153,7 +158,7 @@ function sendShare(job: TreeJob, share: Share): Promise<FilesWriteTreeResponse> 
 }
 
 async function* treeMessages(
-  { transfer, source, remote, top, extent, condition, strict, problems }: TreeJob,
+  { transfer, source, remote, top, extent, condition, strict, problems, acceptsPacked }: TreeJob,
   { leave, hasTimes }: Share,
 ): AsyncGenerator<MessageInitShape<typeof FilesWriteTreeRequestSchema>, void> {
   const { workspace, path } = remote;
@@ -175,20 +180,21 @@ async function* treeMessages(
     signal: transfer.signal,
     ...(leave ? { leave } : {}),
   });
-  for await (const { problems: found = [], ...part } of parts) {
+  for await (const { problems: found = [], ...part } of acceptsPacked ? packTreeParts(parts) : parts) {
     for (const problem of found) problems.add(problem);
     const { treeTrailer, fileTrailer, content, entries } = part;
-    const { byteLength } = content;
+    const { packedBytes = 0 } = part;
     if (!hasTimes)
       for (const { entry } of entries) if (entry?.kind === EntryKind.FOLDER) entry.modifiedNs = 0n;
     yield {
       entries,
       content,
+      packedBytes,
       ...(fileTrailer ? { fileTrailer } : {}),
       // What failed here never reached the node: it is counted and named on this side.
       ...(treeTrailer ? { treeTrailer: { ...treeTrailer, failed: 0n } } : {}),
     };
-    transfer.onBytes(byteLength);
+    transfer.onBytes(packedBytes > 0 ? packedBytes : content.byteLength);
   }
 }
 

@@ -3,10 +3,11 @@ import type { NameFolding } from "../../../shared/names/folded-name.ts";
 import { appendPath, type WorkspacePath } from "../../../shared/names/workspace-path.ts";
 import type { TreeProblem } from "../../../shared/tree/tree-part.ts";
 import { differs } from "../../../shared/tree/tree-rules.ts";
+import { askExport } from "./ask-export.ts";
 import type { LocalPlace } from "./local-place.ts";
 import type { Remote } from "./remote.ts";
 import { applyPlan } from "./sync/apply-plan.ts";
-import { askFolding, leaveTwins } from "./sync/leave-twins.ts";
+import { leaveTwins } from "./sync/leave-twins.ts";
 import { createExclusion, listLocal, listRemote, type FoundTree } from "./sync/list-trees.ts";
 import { planSync } from "./sync/plan-sync.ts";
 import type { SyncEntry } from "./sync/sync-entry.ts";
@@ -61,8 +62,13 @@ export async function storeRest(cut: CutTree): Promise<ResumedTree> {
   const target = await listRemote(transfer, remote, { state: undefined, exclusion: createExclusion([]) });
   const source = await listHere(cut);
   const ends = { transfer, remote, root: place.root, at: place.path, shown: place.shown };
-  const folding = await askFolding(transfer, remote);
-  const problems = await carryRest(cut, { source, target, sides: pushSides(ends), folding });
+  const { folding, acceptsPacked } = await askExport(transfer, remote);
+  const problems = await carryRest(cut, {
+    source,
+    target,
+    sides: pushSides({ ...ends, acceptsPacked }),
+    folding,
+  });
   return { counts: count(source, problems), problems, source: target.source };
 }
 

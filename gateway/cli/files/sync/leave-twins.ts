@@ -1,10 +1,6 @@
-import type { Files } from "../../../../shared/gen/fairlead/v1/files_pb.ts";
 import { foldName, type NameFolding } from "../../../../shared/names/folded-name.ts";
-import type { Client } from "../../../../shared/rpc/service.ts";
 import { notPortable } from "../../../../shared/tree/tree-names.ts";
 import type { TreeProblem } from "../../../../shared/tree/tree-part.ts";
-import type { Remote } from "../remote.ts";
-import type { Transfer } from "../transfer.ts";
 import type { FoundTree } from "./list-trees.ts";
 
 /** What of two trees is left alone, as the target's volume would make one of two names. */
@@ -63,15 +59,4 @@ function without<E>(entries: ReadonlyMap<string, E>, left: ReadonlySet<string>):
     if (!isLeft) kept.set(path, entry);
   }
   return kept;
-}
-
-/** What the volume of a remote workspace does not tell apart, as far as its node has said. */
-export async function askFolding(
-  { files, call }: Pick<Transfer, "call"> & { readonly files: Pick<Client<typeof Files>, "listExports"> },
-  { workspace }: Remote,
-): Promise<NameFolding> {
-  const [node = ""] = workspace.split(":", 1);
-  const { exports } = await files.listExports({ node }, call);
-  const found = exports.find((one) => one.workspace === workspace);
-  return { case: found?.ignoresCase ?? false, form: found?.ignoresForm ?? false };
 }

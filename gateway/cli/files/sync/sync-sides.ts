@@ -9,6 +9,7 @@ import { appendPath, rootPath, type WorkspacePath } from "../../../../shared/nam
 import type { RootHandle } from "../../../../shared/root/root-handle.ts";
 import { freeReceived } from "../../../../shared/rpc/chunk-memory.ts";
 import { fromWireFault } from "../../../../shared/rpc/fault-wire.ts";
+import { packTreeParts } from "../../../../shared/tree/pack-parts.ts";
 import { packTree } from "../../../../shared/tree/pack-tree.ts";
 import { storeTree } from "../../../../shared/tree/store-tree.ts";
 import type { TreePart, TreeProblem } from "../../../../shared/tree/tree-part.ts";
@@ -30,6 +31,8 @@ export interface SyncEnds {
   readonly at?: WorkspacePath;
   /** The local folder as messages show it. */
   readonly shown: string;
+  /** Whether the node takes packed trees; it does not by default. */
+  readonly acceptsPacked?: boolean;
 }
 
 type WriteMessage = MessageInitShape<typeof FilesWriteTreeRequestSchema>;
@@ -39,7 +42,12 @@ export function pullSides({ transfer, remote, root, shown, at: top = rootPath }:
   const { workspace, path } = remote;
   return {
     contents: (only) =>
-      freed(transfer.files.readTree({ workspace, path, only: [...only] }, { ...transfer.call, bulk: true })),
+      freed(
+        transfer.files.readTree(
+          { workspace, path, only: [...only], acceptsPacked: true },
+          { ...transfer.call, bulk: true },
+        ),
+      ),
     store: async (parts) => {
       const { signal, onBytes } = transfer;
       const options = { root, path: top, precondition: "any", signal, onBytes } as const;
@@ -79,7 +87,14 @@ async function* freed<P extends TreePart>(parts: AsyncIterable<P>): AsyncGenerat
 }
 
 /** From this machine to the node. */
-export function pushSides({ transfer, remote, root, shown, at: top = rootPath }: SyncEnds): SyncSides {
+export function pushSides({
+  transfer,
+  remote,
+  root,
+  shown,
+  at: top = rootPath,
+  acceptsPacked,
+}: SyncEnds): SyncSides {
   const { workspace, path } = remote;
   return {
     contents: (only) =>
@@ -89,7 +104,7 @@ export function pushSides({ transfer, remote, root, shown, at: top = rootPath }:
       const messages = treeMessages({
         transfer,
         remote,
-        parts,
+        parts: acceptsPacked === true ? packTreeParts(parts) : parts,
         onProblem: (problem) => void found.push(problem),
       });
       const { problems } = await transfer.files.writeTree(messages, transfer.call);
@@ -150,15 +165,16 @@ async function* treeMessages({
   onProblem,
 }: Messages): AsyncGenerator<WriteMessage, void> {
   yield { header: { workspace, path, precondition: WritePrecondition.ANY } };
-  for await (const { entries, problems = [], fileTrailer, treeTrailer, content } of parts) {
+  for await (const { entries, problems = [], fileTrailer, treeTrailer, content, packedBytes = 0 } of parts) {
     for (const problem of problems) onProblem({ path: problem.path, fault: toFault(problem.fault) });
-    const { byteLength } = content;
+    const sentBytes = packedBytes > 0 ? packedBytes : content.byteLength;
     yield {
       entries,
       content,
+      packedBytes,
       ...(fileTrailer ? { fileTrailer } : {}),
       ...(treeTrailer ? { treeTrailer: { ...treeTrailer, failed: 0n } } : {}),
     };
-    transfer.onBytes(byteLength);
+    transfer.onBytes(sentBytes);
   }
 }

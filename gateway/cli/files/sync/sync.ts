@@ -3,6 +3,7 @@ import { foldsNothing } from "../../../../shared/names/folded-name.ts";
 import { confirm } from "../../../../shared/terminal/ask.ts";
 import type { CommandModule } from "../../../../shared/terminal/command.ts";
 import type { Runtime } from "../../../../shared/terminal/runtime.ts";
+import { askExport } from "../ask-export.ts";
 import { openSyncFolder, resolveLocal, type LocalPlace } from "../local-place.ts";
 import { partKeyOf } from "../part-key.ts";
 import { parseRemote, type Remote } from "../remote.ts";
@@ -10,7 +11,7 @@ import { runTransfer, type Transfer, type TransferCounts, type TransferEnds } fr
 import { applyPlan, type Applied } from "./apply-plan.ts";
 import { type EarlierChanges, followAttempts } from "./earlier-changes.ts";
 import { holdTarget } from "./hold-target.ts";
-import { askFolding, leaveTwins } from "./leave-twins.ts";
+import { leaveTwins } from "./leave-twins.ts";
 import {
   createExclusion,
   type FoundTree,
@@ -104,7 +105,8 @@ async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
   await using folder = await openSyncFolder(job.local, !isPush && !isDry);
   if (isPush && !folder) throw noSource(job.local);
   const localTree = await listHere(job, folder, state);
-  const folding = isPush ? await askFolding(transfer, remote) : (folder?.root.folding ?? foldsNothing);
+  const traits = isPush ? await askExport(transfer, remote) : undefined;
+  const folding = traits?.folding ?? folder?.root.folding ?? foldsNothing;
   const sides = isPush
     ? { source: localTree, target: remoteTree }
     : { source: remoteTree, target: localTree };
@@ -138,7 +140,11 @@ async function sync(job: SyncJob): Promise<TransferCounts & TransferEnds> {
   const coming = comingOf(plan);
   if (coming.size > 0) await writeState(place, { ...stateBefore(found), coming });
   const ends = { transfer, remote, root: folder.root, shown: job.local };
-  const applied = await applyPlan(plan.changes, target.entries, isPush ? pushSides(ends) : pullSides(ends));
+  const applied = await applyPlan(
+    plan.changes,
+    target.entries,
+    traits ? pushSides({ ...ends, acceptsPacked: traits.acceptsPacked }) : pullSides(ends),
+  );
   if (!isRemembered(found))
     await writeState(place, await stateAfter(found, { applied, folder, signal: transfer.signal }));
   return resultOf(job, found, applied);
