@@ -1,6 +1,7 @@
-import { mkdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
+import { parse, stringify } from "yaml";
 import { attackLimitMs } from "../../node-agent/cli/doctor-attack.ts";
 import { attackContainment } from "../../node-agent/workspace/attack-containment.ts";
 import { startDeadline, systemClock } from "../../shared/lifetime/clock.ts";
@@ -60,6 +61,19 @@ proves(
     expect(shown.stdout).toContain("containment kernel");
     for (const { name } of one?.cases ?? [])
       expect(shown.stdout).toMatch(new RegExp(`${name}: \\d+ tries, \\d+ refused, 0 escapes`));
+
+    // Held by names it is best effort, and what came of that is said: whatever it is, nothing of the attack is left.
+    const config = home.join("node/config.yaml");
+    const { workspaces } = parse(await readFile(config, "utf8")) as { workspaces: object[] };
+    await writeFile(
+      config,
+      stringify({ workspaces: workspaces.map((each) => ({ ...each, containment: "best_effort" })) }),
+    );
+    const named = await attack([]);
+    const [best] = (named.json as Attacked).attacks;
+    expect(best).toMatchObject({ workspace: "app", containment: "best_effort" });
+    expect(named.exitCode).toBe(best?.escapes === 0 ? 0 : 1);
+    await writeFile(config, stringify({ workspaces }));
 
     // Where the kernel would follow links after all, it is seen and said.
     const broken = await attack([
