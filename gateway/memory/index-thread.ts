@@ -2,7 +2,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { nameChunking, toChunks } from "./chunks.ts";
 import { EmbeddingCache } from "./embedding/embedding-cache.ts";
 import { isEvergreen } from "./evergreen.ts";
-import { isDamage } from "./index-file.ts";
+import { isDamage, removeIndexFile } from "./index-file.ts";
 import type {
   IndexCounts,
   IndexReply,
@@ -12,6 +12,7 @@ import type {
   OpenedIndex,
 } from "./index-messages.ts";
 import { MemoryIndex } from "./memory-index.ts";
+import { VectorMemory } from "./vector-memory.ts";
 
 /**
  * The thread that holds every index file open: SQLite works at once and may take long, and nothing else of the gateway
@@ -20,7 +21,8 @@ import { MemoryIndex } from "./memory-index.ts";
 const indexes = new Map<string, MemoryIndex>();
 const options = workerData as IndexThreadOptions;
 const chunking = nameChunking(options.chunkSize);
-const cache = options.cache && new EmbeddingCache(options.cache.path, options.cache.maxEntries);
+const vectors = { ...options.vectors, memory: new VectorMemory(options.vectors.maxMemoryBytes) };
+let cache = openCache();
 
 parentPort?.on("message", ({ id, request }: { readonly id: number; readonly request: IndexRequest }) => {
   parentPort?.postMessage(answer(id, request));
@@ -57,7 +59,7 @@ function run(request: IndexRequest): unknown {
       return findMissing(index, request);
     case "vectors":
       index.putVectors(request.identity, request.vectors);
-      cache?.put(request.identity, request.vectors);
+      tryCache((kept) => kept.put(request.identity, request.vectors));
       return countsOf(index);
     case "waiting":
       return index.countWaitingFiles();
@@ -72,7 +74,7 @@ function run(request: IndexRequest): unknown {
 
 function open(path: string): OpenedIndex {
   indexes.get(path)?.[Symbol.dispose]();
-  const index = new MemoryIndex(path, { vectors: options.vectors });
+  const index = new MemoryIndex(path, { vectors });
   index.useVectors(options.identity);
   indexes.set(path, index);
   const { rebuilt, verifiedMs } = index;
@@ -108,7 +110,28 @@ function findMissing(index: MemoryIndex, request: IndexRequest<"missing">): Inde
 
 /** Vectors that the cache has, as far as they are as long as those of the index. */
 function findKept(index: MemoryIndex, digests: readonly string[]): ReadonlyMap<string, Float32Array> {
-  const kept = [...(cache?.find(options.identity, digests) ?? [])];
+  const kept = [...(tryCache((all) => all.find(options.identity, digests)) ?? [])];
   const length = index.vectorLength || kept[0]?.[1].length;
   return new Map(kept.filter(([, vector]) => vector.length === length));
+}
+
+/** The cache; undefined without a provider, or when it cannot be had: then everything is asked of the provider. */
+function openCache(): EmbeddingCache | undefined {
+  try {
+    return options.cache && new EmbeddingCache(options.cache.path, options.cache.maxEntries);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What the cache gives; one that fails is begun again, and searches and indexes go on without it meanwhile. */
+function tryCache<T>(work: (kept: EmbeddingCache) => T): T | undefined {
+  try {
+    return cache && work(cache);
+  } catch (error) {
+    cache?.[Symbol.dispose]();
+    if (options.cache && isDamage(error)) removeIndexFile(options.cache.path);
+    cache = openCache();
+    return undefined;
+  }
 }

@@ -246,6 +246,7 @@ export class MemoryIndex implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#open.vectors.dropVectors();
     if (this.#open.database.isOpen) this.#open.database.close();
   }
 

@@ -5,6 +5,7 @@ import type { CachedVector } from "./embedding/embedding-cache.ts";
 import { toBytes, toVector } from "./embedding/vector-bytes.ts";
 import { loadVectorExtension } from "./vector-extension.ts";
 import { multiply, VectorMatrix } from "./vector-matrix.ts";
+import { type MemoryHolder, VectorMemory } from "./vector-memory.ts";
 
 /** Tables of vectors: one for each different passage, empty until it was embedded. */
 export const vectorSchema = `
@@ -18,6 +19,8 @@ export interface VectorStoreOptions {
   readonly maxMemoryBytes: number;
   /** Whether the native extension may be used for what is read from the file. */
   readonly native: boolean;
+  /** That memory, where several indexes share it; of its own by default. */
+  readonly memory?: VectorMemory;
 }
 
 /** Bytes of vectors that all indexes together keep in memory when nothing else is said. */
@@ -40,9 +43,10 @@ const nativeSlack = 32;
  * The vectors of one index, all made by one model. Three ways lead to the same answer: in memory, by the native extension,
  * or one by one from the file. Synchronous; the caller holds the transactions.
  */
-export class VectorStore {
+export class VectorStore implements MemoryHolder {
   readonly #database: DatabaseSync;
   readonly #options: VectorStoreOptions;
+  readonly #memory: VectorMemory;
   readonly #statements: Statements;
   #matrix: VectorMatrix | undefined;
   /** How many passages wait; undefined: to be counted. */
@@ -52,6 +56,7 @@ export class VectorStore {
   constructor(database: DatabaseSync, options: VectorStoreOptions) {
     this.#database = database;
     this.#options = options;
+    this.#memory = options.memory ?? new VectorMemory(options.maxMemoryBytes);
     this.#statements = prepareStatements(database);
   }
 
@@ -79,7 +84,12 @@ export class VectorStore {
   /** What was changed since the last transaction began is taken back. */
   forgetChanges(): void {
     this.#missing = undefined;
+    this.dropVectors();
+  }
+
+  dropVectors(): void {
     this.#matrix = undefined;
+    this.#memory.release(this);
   }
 
   /** How many passages have one. */
@@ -166,22 +176,27 @@ export class VectorStore {
   }
 
   #clear(): void {
-    this.#matrix = undefined;
+    this.dropVectors();
     this.#database.exec("DELETE FROM vectors; DELETE FROM meta WHERE key = 'dimensions'");
   }
 
   /** The vectors in memory, where they fit. */
   #toMatrix(): VectorMatrix | undefined {
-    const { maxMemoryBytes } = this.#options;
-    if (this.#matrix && this.#matrix.sizeBytes > maxMemoryBytes) this.#matrix = undefined;
-    if (this.#matrix) return this.#matrix;
     const { count, dimensions } = this;
-    if (count === 0 || count * dimensions * 4 > maxMemoryBytes) return undefined;
+    const bytes = this.#matrix?.sizeBytes ?? count * dimensions * 4;
+    if (count === 0 || !this.#memory.use(this, bytes)) {
+      this.#matrix = undefined;
+      return undefined;
+    }
+    this.#matrix ??= this.#readMatrix(dimensions, count);
+    return this.#matrix;
+  }
+
+  #readMatrix(dimensions: number, count: number): VectorMatrix {
     const matrix = new VectorMatrix(dimensions, count);
     for (const row of this.#statements.all.iterate()) {
       matrix.put(Number(row["id"]), toVector(row["vector"] as Uint8Array));
     }
-    this.#matrix = matrix;
     return matrix;
   }
 

@@ -1,5 +1,5 @@
-import { rmSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { removeIndexFile } from "../index-file.ts";
 import { toBytes, toVector } from "./vector-bytes.ts";
 
 /** Most vectors that are kept beside the indexes. */
@@ -127,7 +127,7 @@ function openCacheFile(path: string): DatabaseSync {
     return openOnce(path);
   } catch {
     // Everything in it can be had from the provider again.
-    for (const ending of ["", "-wal", "-shm", "-journal"]) rmSync(`${path}${ending}`, { force: true });
+    removeIndexFile(path);
     return openOnce(path);
   }
 }
