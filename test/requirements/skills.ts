@@ -112,4 +112,16 @@ export const skills = [
     id: "skills.gateway-skill-gated-where-commands-run",
     says: "In a session on a remote workspace the `os` and binary gates of a gateway's skill are judged by the facts of that workspace's node, so two sessions on two nodes may differ, and the reason names the machine that was asked.",
   },
+  {
+    id: "skills.snapshot-bytes-hold",
+    says: "After an edit on the node, a running turn still reads the instruction bytes whose digest its snapshot names; a companion file that was not fetched before the edit answers `CONFLICT` with `details.expected` and `details.actual`, never the new bytes under the old snapshot.",
+  },
+  {
+    id: "skills.caches-change-nothing",
+    says: "Files written to `__pycache__`, `.venv`, `.git` or `node_modules` inside a skill change no snapshot id, travel in no bundle and mark no session.",
+  },
+  {
+    id: "skills.next-turn-sees-the-change",
+    says: "A skill added, edited, renamed or deleted in a workspace or a published root, and a root added or removed in configuration, is in the next preparation of an open session from 2 s after the save on, without restart, reset or new session.",
+  },
 ] as const;
