@@ -138,7 +138,7 @@ class Reader implements RootReader {
         return await root.list(path);
       },
       read: async (path, maxBytes) => {
-        const file = await readWhole(root, path, maxBytes);
+        const file = await readWhole(root, path, { maxBytes });
         if (file) return file;
         throw new Fault("PATH_CHANGED", `${path} changes faster than it can be read`, { details: { path } });
       },

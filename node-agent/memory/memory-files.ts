@@ -3,13 +3,25 @@ import { type Digest, digestOf } from "../../shared/content/digest.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
 import { Turn } from "../../shared/lifetime/turn.ts";
-import { baseName, type WorkspacePath } from "../../shared/names/workspace-path.ts";
+import {
+  baseName,
+  joinPath,
+  parentPath,
+  rootPath,
+  type WorkspacePath,
+} from "../../shared/names/workspace-path.ts";
 import { KnownFiles } from "../../shared/root/known-files.ts";
 import { readWhole, type WholeFile } from "../../shared/root/read-whole.ts";
-import type { Entry, RootHandle } from "../../shared/root/root-handle.ts";
+import type { CanonicalCheck, Entry, RootHandle } from "../../shared/root/root-handle.ts";
 import type { WalkItem } from "../../shared/root/walk-options.ts";
 import { OneAtATime } from "../workers/one-at-a-time.ts";
-import { memoryFolder, parseMemoryPath, rootMemoryFiles } from "./memory-paths.ts";
+import {
+  isMemoryPath,
+  memoryFolder,
+  noMemoryFile,
+  parseMemoryPath,
+  rootMemoryFiles,
+} from "./memory-paths.ts";
 
 /** Longest memory file that is read, in bytes. */
 export const maxMemoryFileBytes: number = 1024 * 1024;
@@ -89,7 +101,7 @@ export class MemoryFiles {
 
   async #inspectOne(path: WorkspacePath): Promise<MemoryFile | Fault | undefined> {
     try {
-      const entry = await this.#root.stat(path);
+      const entry = await this.#root.stat(path, { check: await this.#checkOf(path) });
       const looked = await this.#look(entry);
       return typeof looked === "string" ? { entry, digest: looked } : looked;
     } catch (error) {
@@ -116,7 +128,10 @@ export class MemoryFiles {
 
   async #readText(path: WorkspacePath): Promise<WholeFile> {
     try {
-      const file = await readWhole(this.#root, path, maxMemoryFileBytes);
+      const file = await readWhole(this.#root, path, {
+        maxBytes: maxMemoryFileBytes,
+        check: await this.#checkOf(path),
+      });
       if (!file) throw busy(path);
       if (!isUtf8(file.content)) throw notText(path);
       return file;
@@ -124,6 +139,26 @@ export class MemoryFiles {
       // The workspace's own limit may be lower, and is then the one to raise.
       if (!isFault(error, "TOO_LARGE") || error.details["limit"] !== maxMemoryFileBytes) throw error;
       throw error.with({ hint: `split it: a memory file has at most ${maxMemoryFileBytes} bytes` });
+    }
+  }
+
+  /** Refuses a link at the end of the path; one among the folders is judged by what it leads to. */
+  async #checkOf(path: WorkspacePath): Promise<CanonicalCheck> {
+    const expected = joinPath(await this.#canonicalFolder(parentPath(path) ?? rootPath), baseName(path));
+    return (canonicalPath) => {
+      if (canonicalPath !== expected) throw linkRefused(path);
+      if (!isMemoryPath(canonicalPath)) throw noMemoryFile(canonicalPath);
+    };
+  }
+
+  async #canonicalFolder(path: WorkspacePath): Promise<WorkspacePath> {
+    if (path === rootPath) return path;
+    try {
+      return (await this.#root.stat(path)).canonicalPath;
+    } catch (error) {
+      // Where a folder itself may not be looked at, what lies in it may be read by its own name, without links.
+      if (isFault(error, "POLICY_DENIED")) return path;
+      throw error;
     }
   }
 
@@ -137,7 +172,7 @@ export class MemoryFiles {
       }
     }
     try {
-      for await (const batch of this.#root.walk(memoryFolder, { signal, maxEntries })) {
+      for await (const batch of this.#root.walk(memoryFolder, { signal, maxEntries, asListed: true })) {
         for (const item of batch)
           if (isAboutMemory(item)) yield item.kind === "entry" ? item.entry : item.problem;
       }
@@ -153,8 +188,6 @@ export class MemoryFiles {
     const known = this.#known.find(entry);
     if (known !== undefined) return known;
     try {
-      // Links are skipped as links: what they lead to is listed where it lies.
-      if (entry.kind === "link") throw linkSkipped(entry.path);
       const file = await this.#readText(entry.path);
       const digest = digestOf(file.content);
       this.#known.keep(file.entry, digest);
@@ -174,7 +207,8 @@ function isAbsent(fault: Fault): boolean {
 function isAboutMemory(item: WalkItem): boolean {
   if (item.kind === "problem") return true;
   const { kind, path } = item.entry;
-  return kind !== "folder" && baseName(path).endsWith(".md");
+  // A link may lead to a folder of memory files whatever its name.
+  return kind === "link" || (kind !== "folder" && baseName(path).endsWith(".md"));
 }
 
 function busy(path: string): Fault {
@@ -188,7 +222,7 @@ function notText(path: string): Fault {
   });
 }
 
-function linkSkipped(path: string): Fault {
+function linkRefused(path: string): Fault {
   return new Fault("SYMLINK_REFUSED", `${path} is a link; its target is listed where it lies`, {
     details: { path },
   });

@@ -20,7 +20,12 @@ export function isMemoryPath(path: WorkspacePath): boolean {
 export function parseMemoryPath(text: string): WorkspacePath {
   const path = parseWorkspacePath(text);
   if (isMemoryPath(path)) return path;
-  throw new Fault("POLICY_DENIED", `${path === "" ? "the workspace's root" : path} is no memory file`, {
+  throw noMemoryFile(path);
+}
+
+/** What a path of the workspace gets that names no memory file. */
+export function noMemoryFile(path: WorkspacePath): Fault {
+  return new Fault("POLICY_DENIED", `${path === "" ? "the workspace's root" : path} is no memory file`, {
     details: { path, rule: "memory_files", side: "node" },
     hint: "memory files are MEMORY.md, USER.md and .md files below memory/",
   });

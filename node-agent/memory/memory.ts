@@ -55,6 +55,11 @@ export function startMemory(options: MemoryHostOptions): MemoryHost {
       streamFromWorker(context, async function* (call) {
         yield* (await worker.client(Memory, context)).list(request, call);
       }),
+    inspect: (request, context) =>
+      callWorker(
+        context,
+        async (call) => await (await worker.client(Memory, context)).inspect(request, call),
+      ),
     read: (request, context) =>
       callWorker(context, async (call) => await (await worker.client(Memory, context)).read(request, call)),
     watch: ({ workspace }, context) =>

@@ -3,6 +3,7 @@ import { faultFromError } from "../../shared/fault/fault-from-error.ts";
 import { Fault, type JsonValue, toFaultJson } from "../../shared/fault/fault.ts";
 import { readToLimit } from "../../shared/flow/read-to-limit.ts";
 import { systemClock } from "../../shared/lifetime/clock.ts";
+import { Scope } from "../../shared/lifetime/scope.ts";
 import { readFirstLine } from "../workers/first-line.ts";
 import { openWorkspace, type Workspace } from "../workspace/open-workspace.ts";
 import { cutLines } from "./cut-lines.ts";
@@ -12,6 +13,7 @@ import { type MemoryRequest, parseMemoryRequest, parseWatchRequest } from "./wor
 
 const maxRequestBytes = 4 * 1024 * 1024;
 const debounceMs = 500;
+const feelEveryMs = 1000;
 
 /** One exchange: a JSON request on standard input to its end, one JSON document on standard output. */
 export async function runMemoryExchange(dir: string): Promise<void> {
@@ -33,12 +35,14 @@ export async function runMemoryWatch(dir: string): Promise<void> {
   await using workspace = await openFolder(dir);
   const ended = new AbortController();
   // A reader that has left is an end like that of the input.
-  process.stdout.once("error", () => ended.abort(new Fault("CANCELLED", "the reader has left")));
+  process.stdout.on("error", () => ended.abort(new Fault("CANCELLED", "the reader has left")));
+  await using scope = new Scope("watch of the reader");
   try {
     const line = await readFirstLine(process.stdin, maxRequestBytes);
     if (line === "" && process.stdin.readableEnded) return;
     parseWatchRequest(line);
     endWithInput(ended);
+    scope.spawn("feel", (signal) => feelForReader(AbortSignal.any([signal, ended.signal])));
     const files = new MemoryFiles(workspace.root, systemClock);
     const watch = new MemoryWatch({ dir, files, clock: systemClock, debounceMs });
     for await (const event of watch.subscribe(ended.signal)) await write(toLine(event));
@@ -52,6 +56,18 @@ export async function runMemoryWatch(dir: string): Promise<void> {
   } finally {
     // An open input would keep the process alive.
     process.stdin.destroy();
+  }
+}
+
+/**
+ * Only a write tells that the reader of a pipe has left, and a quiet watch writes nothing: a blank now and then, which is
+ * JSON's own white space at the begin of the next line.
+ */
+async function feelForReader(signal: AbortSignal): Promise<void> {
+  for (;;) {
+    await systemClock.sleep(feelEveryMs, { signal });
+    // What waits to be written tells as well.
+    if (process.stdout.writableLength === 0) process.stdout.write(" ");
   }
 }
 
@@ -113,9 +129,15 @@ async function list(files: MemoryFiles): Promise<JsonValue> {
 }
 
 async function inspect(files: MemoryFiles, paths: readonly string[]): Promise<JsonValue> {
-  const scan = await files.scan(new AbortController().signal);
-  const byPath = new Map<string, JsonValue>(scan.files.map((file) => [file.entry.path, toFile(file)]));
-  return { files: paths.map((path) => byPath.get(path) ?? null) };
+  const found = await files.inspect(paths);
+  return {
+    files: found.map((one) => {
+      if (!one) return null;
+      if (!(one instanceof Fault)) return toFile(one);
+      const { code, message, details } = one;
+      return { error: { code, message, details } };
+    }),
+  };
 }
 
 function toFile(file: Awaited<ReturnType<MemoryFiles["scan"]>>["files"][number]): {

@@ -1,5 +1,6 @@
 import type { ExportSettings } from "../workspace/export-settings.ts";
 import type { OpenWorkspaceOptions, TreeLimits } from "../workspace/open-workspace.ts";
+import { readableFolders } from "../workspace/readable-folders.ts";
 import type { WorkerPlan } from "./worker.ts";
 
 /** What a worker is told of the machine: what it exports, and what is never exported. */
@@ -18,7 +19,7 @@ export function toWorkerPlan(
 ): WorkerPlan {
   // A worker never writes: without a glob for it the root is opened for reading and nothing in it is swept.
   const workspaces = read.workspaces.map((workspace) => ({ ...workspace, write: [] }));
-  return { settings: { ...more, ...read, workspaces }, dirs: workspaces.map((workspace) => workspace.dir) };
+  return { settings: { ...more, ...read, workspaces }, dirs: workspaces.flatMap(readableFolders) };
 }
 
 /** What `openWorkspace` takes in a worker. */
