@@ -29,13 +29,17 @@ function foldingOf(top: Descriptor): NameFolding {
   return { case: ignoresCase(top.realPath), form: process.platform === "darwin" };
 }
 
-/** Asked of the folder's own name; where it has no letters the volume is taken for one that makes no difference. */
+/** Asked of the folder's own name; where that tells nothing the volume is taken for one that makes no difference. */
 function ignoresCase(realPath: string): boolean {
   const name = basename(realPath);
   const swapped = name === name.toUpperCase() ? name.toLowerCase() : name.toUpperCase();
   if (swapped === name) return true;
-  const [own, other] = [realPath, join(dirname(realPath), swapped)].map((path) =>
-    lstatSync(path, { bigint: true, throwIfNoEntry: false }),
-  );
-  return other !== undefined && own?.ino === other.ino && own.dev === other.dev;
+  try {
+    const own = lstatSync(realPath, { bigint: true });
+    const other = lstatSync(join(dirname(realPath), swapped), { bigint: true, throwIfNoEntry: false });
+    return other !== undefined && own.ino === other.ino && own.dev === other.dev;
+  } catch {
+    // A process under permissions may look at the folder, and at nothing beside it.
+    return true;
+  }
 }
