@@ -174,9 +174,10 @@ function toFindings({ name, state, place, remarks }: Judged): readonly Finding[]
   return remarks.map((remark) => ({ name, state: isUsed ? "warning" : state, ...remark }));
 }
 
-function placeOf({ owner, workspace, folder }: Skill, file = "", line = 0): string {
+function placeOf({ owner, workspace, source, folder }: Skill, file = "", line = 0): string {
   const inside = file === "" ? folder : file;
-  return `${owner}:/${workspace}/${inside}${line > 0 ? `:${line}` : ""}`;
+  const root = workspace === "" ? source : `/${workspace}`;
+  return `${owner}:${root}/${inside}${line > 0 ? `:${line}` : ""}`;
 }
 
 function toView({ findings }: Checked): View {

@@ -1,4 +1,5 @@
 import { isDigest } from "../../shared/content/digest.ts";
+import { isFaultCode } from "../../shared/fault/codes.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { type PublishedSkill as WireSkill, Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { parseWorkspaceName, type WorkspaceName } from "../../shared/names/alias.ts";
@@ -67,7 +68,12 @@ function check(wire: WireSkill): PublishedSkill | undefined {
   if (workspace === undefined || wire.folder === "" || !isWorkspacePath(wire.folder)) return undefined;
   const digest = isDigest(wire.digest) ? wire.digest : "";
   const reasons = wire.diagnostics.slice(0, maxReasons).map((diagnostic) => ({
-    code: diagnostic.severity === "warning" ? "warning" : "broken",
+    code:
+      diagnostic.severity === "warning"
+        ? "warning"
+        : isFaultCode(diagnostic.code)
+          ? diagnostic.code
+          : "broken",
     message: cut(diagnostic.message),
     hint: cut(diagnostic.hint),
     path: cut(diagnostic.path),

@@ -187,6 +187,7 @@ function toWire({ workspace, found, sizeBytes }: Published): MessageInitShape<ty
       severity: diagnostic.severity,
       message: diagnostic.message,
       hint: diagnostic.hint,
+      code: diagnostic.code ?? "",
     })),
     digest: skill.digest ?? "",
     sizeBytes: BigInt(sizeBytes),

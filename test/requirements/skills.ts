@@ -124,4 +124,8 @@ export const skills = [
     id: "skills.next-turn-sees-the-change",
     says: "A skill added, edited, renamed or deleted in a workspace or a published root, and a root added or removed in configuration, is in the next preparation of an open session from 2 s after the save on, without restart, reset or new session.",
   },
+  {
+    id: "skills.special-file-never-blocks",
+    says: "A FIFO, a socket or a device in place of `SKILL.md` or in a bundle gives `UNSUPPORTED_FILE_TYPE` in under 1 s, and the worker answers other calls meanwhile.",
+  },
 ] as const;
