@@ -124,4 +124,12 @@ export const memory = [
     id: "memory.bench-lasting-worker",
     says: "Inspecting 1,000 files through the lasting worker takes at most a tenth of the time of 1,000 one-exchange runs.",
   },
+  {
+    id: "memory.same-answers-everywhere",
+    says: "The same list, inspect and read requests give equal results and equal error codes by one exchange, over the lasting worker's framed stdio and through the gateway's typed client, also after the node restarted the worker.",
+  },
+  {
+    id: "memory.file-read-troubles",
+    says: "A memory file that cannot be opened for 100 ms is tried again and indexed, one that stays unreadable is listed as failed with its code, and a FIFO in `memory/` is skipped in under 1 s; the others are indexed in each case.",
+  },
 ] as const;
