@@ -213,7 +213,12 @@ export function findSkillByLocation(
   for (const skill of list.skills) {
     if (skill.location === "") continue;
     const base = skill.location.slice(0, -instructionFileName.length);
-    if (!location.startsWith(base) || location === base) continue;
+    if (!location.startsWith(base)) continue;
+    if (location === base)
+      throw new Fault("PATH_INVALID", "the path of a skill's file is empty", {
+        details: { field: "path", position: 0 },
+        hint: `name the file; the instructions are ${instructionFileName}`,
+      });
     return { skill, path: parseCompanion(decodePath(location.slice(base.length))) };
   }
   throw new Fault("NOT_FOUND", "no skill that this session was shown lies at that location", {

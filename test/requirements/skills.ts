@@ -128,4 +128,8 @@ export const skills = [
     id: "skills.special-file-never-blocks",
     says: "A FIFO, a socket or a device in place of `SKILL.md` or in a bundle gives `UNSUPPORTED_FILE_TYPE` in under 1 s, and the worker answers other calls meanwhile.",
   },
+  {
+    id: "skills.companion-path-refused",
+    says: "A companion path that is empty, absolute, or has an empty, `.` or `..` segment, a backslash or NUL is `PATH_INVALID` and no call reaches the node; `link/../file` is refused as text, before anything is resolved.",
+  },
 ] as const;

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { findSkill, findSkillByLocation, readSkillFile } from "../../../gateway/skills/resources.ts";
+import { proves } from "../../support/proves.ts";
 import { createTestCatalogue, namesOf, published } from "../../support/published-skills.ts";
 
 test("what a node says of its skills is checked, and what is malformed is left out or broken", async () => {
@@ -105,7 +106,6 @@ test("an unknown skill is told with the nearest name, and a location that was no
   });
   for (const location of [
     "skill://devbox/other/SKILL.md",
-    "skill://devbox/deploy/",
     "skill://other/deploy/SKILL.md",
     "file:///etc/passwd",
   ]) {
@@ -114,6 +114,7 @@ test("an unknown skill is told with the nearest name, and a location that was no
     );
   }
   for (const location of [
+    "skill://devbox/deploy/",
     "skill://devbox/deploy/../x",
     "skill://devbox/deploy/a%2f..%2fb",
     "skill://devbox/deploy/a%5cb",
@@ -123,14 +124,43 @@ test("an unknown skill is told with the nearest name, and a location that was no
       expect.objectContaining({ code: "PATH_INVALID" }),
     );
   }
-  const calls = links.calls.length;
-  for (const path of ["/etc/passwd", "a//b", "./a", "a/../b", "..", "a\\b", "a\0b"]) {
-    const read = readSkillFile({ links, list, name: "devbox-deploy", path });
-    await expect(Array.fromAsync(read), path).rejects.toMatchObject({ code: "PATH_INVALID" });
-  }
-  expect(links.calls).toHaveLength(calls);
   withdraw("devbox");
   await expect(
     Array.fromAsync(readSkillFile({ links, list: catalogue.list(), name: "devbox-deploy" })),
   ).rejects.toMatchObject({ code: "NODE_OFFLINE" });
 });
+
+proves(
+  "skills.companion-path-refused",
+  "a companion path that is none is refused as text, and its node hears of nothing",
+  async () => {
+    const { catalogue, publish, links } = createTestCatalogue();
+    await publish({ id: "devbox" }, [published("deploy")]);
+    const list = catalogue.list();
+    const calls = links.calls.length;
+    const wrong = [
+      "/etc/passwd",
+      "a//b",
+      "./a",
+      "a/./b",
+      "a/../b",
+      "..",
+      "link/../file",
+      "a\\b",
+      "a\0b",
+      "a/",
+      "/",
+    ];
+    for (const path of wrong) {
+      const read = readSkillFile({ links, list, name: "devbox-deploy", path });
+      await expect(Array.fromAsync(read), path).rejects.toMatchObject({ code: "PATH_INVALID" });
+    }
+    for (const path of ["", "%2fetc", "a%2f%2fb", "link/%2e%2e/file", "a%5cb", "a%00b", "./a"]) {
+      const location = `skill://devbox/deploy/${path}`;
+      expect(() => findSkillByLocation(list, location), location).toThrow(
+        expect.objectContaining({ code: "PATH_INVALID" }),
+      );
+    }
+    expect(links.calls).toHaveLength(calls);
+  },
+);
