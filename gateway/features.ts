@@ -161,7 +161,7 @@ async function joinMemory(
       log: deps.log.child({ room: "memory" }),
     }),
   );
-  return createSessionMemory({ memory, workspaces, nodes: pairing.nodes, policy });
+  return createSessionMemory({ memory, workspaces, nodes: pairing.nodes, policy, registry });
 }
 
 interface SessionParts {
@@ -184,6 +184,7 @@ function joinSessions(base: Base, parts: SessionParts): Features["faceParts"] {
     links,
     nodes,
     policy,
+    registry,
     ...skillReading,
   });
   const tools = createTools({

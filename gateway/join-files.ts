@@ -11,11 +11,12 @@ import type { BootstrapDocuments } from "./files/bootstrap-documents.ts";
 import { createFilesFace } from "./files/face.ts";
 import type { FileActor, FileGrant, FilePeople, FileQuestion, FileVerdict } from "./files/file-question.ts";
 import { openFileRecorder } from "./files/file-record.ts";
+import { ignoresCaseOn } from "./files/ignores-case.ts";
 import { keepWorkspaces, recallWorkspaces } from "./files/kept-workspaces.ts";
 import { createWorkspaceRegistry, type WorkspaceRegistry } from "./files/registry.ts";
 import { createStoredReads } from "./files/stored-reads.ts";
 import type { LinkHost } from "./link/links-options.ts";
-import type { NodeRecord, Nodes } from "./pairing/nodes.ts";
+import type { Nodes } from "./pairing/nodes.ts";
 import type { LivePolicy } from "./policy/live-policy.ts";
 import type { Store } from "./store/store.ts";
 import { operatorAgent } from "./tools/caller.ts";
@@ -136,15 +137,6 @@ function decideFile(
   const ignoresCase = ignoresCaseOn(node, workspace, registry);
   const place = { workspace, path, ignoresCase, findGrant };
   return policy.decideFile({ agent: actor.agent, node, verb, place });
-}
-
-/** As its node says of the volume, and always where the system does so by default. */
-export function ignoresCaseOn(
-  { id, platform }: Pick<NodeRecord, "id" | "platform">,
-  workspace: string,
-  registry: Pick<WorkspaceRegistry, "ignoresCase">,
-): boolean {
-  return /^(?:win|darwin)/.test(platform) || registry.ignoresCase(id, workspace);
 }
 
 function joinPeople(

@@ -52,6 +52,8 @@ export interface MemorySearch {
   readonly workspaceIds?: readonly string[];
   /** At most so many hits: 10 by default, at most 100. */
   readonly limit?: number;
+  /** Whether the caller may be shown a file of a workspace, or that there is one; every one by default. */
+  readonly mayShow?: (workspace: MemoryWorkspace, path: string) => boolean;
   /** Wait until what was written before the question is in the index. */
   readonly waitFresh?: boolean;
   /** How long to wait for that, in milliseconds; 30 s by default. */
@@ -192,8 +194,10 @@ class Indexes implements MemoryIndexes {
     const workspaces: MemoryIndexState[] = [];
     for (const [position, { index, workspace }] of held.entries()) {
       const found = await index.search({ query, limit: limit * candidatesForHit, meaning: meaning.vector });
-      hits.push(...this.#toCandidates(workspace, found));
-      workspaces.push(toState(workspace, index.standing, fresh[position] === true && found.isWhole));
+      const may = (path: string): boolean => search.mayShow?.(workspace, path) ?? true;
+      hits.push(...this.#toCandidates(workspace, found).filter(({ path }) => may(path)));
+      const state = toState(workspace, index.standing, fresh[position] === true && found.isWhole);
+      workspaces.push({ ...state, problems: state.problems.filter(({ path = "" }) => may(path)) });
     }
     const { ranking } = this.#settings;
     const ranked = rankHits(hits.toSorted(compareHits), { ...ranking, nowMs: this.#clock.now(), limit });

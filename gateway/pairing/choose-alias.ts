@@ -1,4 +1,4 @@
-import { isAlias, maxAliasLength } from "../../shared/names/alias.ts";
+import { gatewayOwner, isAlias, maxAliasLength } from "../../shared/names/alias.ts";
 import type { StoreDb } from "../store/store.ts";
 import { aliasTaken } from "./nodes-repository.ts";
 
@@ -46,6 +46,7 @@ export async function chooseAlias(db: StoreDb, wishes: AliasWishes): Promise<str
 
 /** Whether a node that is not revoked has an alias. */
 export async function isAliasHeld(db: StoreDb, alias: string): Promise<boolean> {
+  if (alias === gatewayOwner) return true;
   const row = await db
     .selectFrom("nodes")
     .select("id")

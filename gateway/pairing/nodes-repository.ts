@@ -1,6 +1,6 @@
 import { Fault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
-import { parseAlias } from "../../shared/names/alias.ts";
+import { gatewayOwner, parseAlias } from "../../shared/names/alias.ts";
 import { isUniqueViolation } from "../store/fault-from-sqlite.ts";
 import type { Store, StoreDb } from "../store/store.ts";
 import type { NodesTable } from "../store/tables.ts";
@@ -107,6 +107,7 @@ async function renameNode(
   wanted: { readonly id: string; readonly alias: string },
 ): Promise<NodeRecord> {
   const alias = parseAlias(wanted.alias);
+  if (alias === gatewayOwner) throw aliasTaken(alias);
   try {
     const changed = await store.db
       .updateTable("nodes")
@@ -153,7 +154,8 @@ async function noteNode(
 
 /** What whoever wants an alias gets that another node has. */
 export function aliasTaken(alias: string): Fault {
-  return new Fault("ALREADY_EXISTS", `another node is called ${alias}`, {
+  const who = alias === gatewayOwner ? "the gateway itself" : "another node";
+  return new Fault("ALREADY_EXISTS", `${who} is called ${alias}`, {
     details: { field: "alias", alias },
     hint: "choose another alias; fairlead nodes ls shows those in use",
   });

@@ -5,6 +5,9 @@ import type {
   SessionsSearchMemoryResponseSchema,
 } from "../../shared/gen/fairlead/v1/sessions_pb.ts";
 import { parseRemotePath } from "../../shared/names/remote-path.ts";
+import { isWorkspacePath, parseWorkspacePath } from "../../shared/names/workspace-path.ts";
+import { ignoresCaseOn } from "../files/ignores-case.ts";
+import type { WorkspaceRegistry } from "../files/registry.ts";
 import type {
   MemoryIndexState,
   MemoryVectors,
@@ -14,7 +17,7 @@ import type {
 import { toAddress } from "../memory/memory-workspace.ts";
 import type { MemoryIndexes } from "../memory/memory.ts";
 import type { Nodes } from "../pairing/nodes.ts";
-import type { Policy } from "../policy/policy.ts";
+import type { FileDecision, Policy } from "../policy/policy.ts";
 import type { Caller } from "../tools/caller.ts";
 
 /** What is searched for. */
@@ -70,6 +73,8 @@ export interface SessionMemoryOptions {
   readonly workspaces: Pick<MemoryWorkspaces, "list">;
   readonly nodes: Pick<Nodes, "list" | "resolve">;
   readonly policy: Pick<Policy, "decideFile">;
+  /** Knows whose volume takes upper and lower case for one; none does by default. */
+  readonly registry?: Pick<WorkspaceRegistry, "ignoresCase">;
 }
 
 /** Memory of sessions over the indexes, narrowed by policy. */
@@ -79,7 +84,9 @@ export function createSessionMemory(options: SessionMemoryOptions): SessionMemor
   return {
     search: async (caller, { query, workspace, limit, waitFresh, waitMs, vectorsMs, signal }) => {
       const chosen = await choose(caller, workspace);
+      const judge = await judgePaths(caller, options);
       const found = await options.memory.search({
+        mayShow: (one, path) => judge(one, path)?.decision === "allow",
         query,
         workspaceIds: chosen.map(({ id }) => id),
         ...(limit === undefined || limit === 0 ? {} : { limit }),
@@ -102,6 +109,8 @@ export function createSessionMemory(options: SessionMemoryOptions): SessionMemor
           },
         });
       }
+      const verdict = (await judgePaths(caller, options))(chosen, path);
+      if (verdict && verdict.decision !== "allow") throw toDenial(verdict, path);
       return await options.memory.get({
         workspaceId: chosen.id,
         path,
@@ -113,11 +122,49 @@ export function createSessionMemory(options: SessionMemoryOptions): SessionMemor
     },
     status: async (caller, workspace) => {
       const chosen = await choose({ agent: caller.agent }, workspace);
-      return await options.memory.status(chosen.map(({ id }) => id));
+      const judge = await judgePaths(caller, options);
+      const states = await options.memory.status(chosen.map(({ id }) => id));
+      return states.map((state) => {
+        const one = chosen.find((place) => toAddress(place) === state.workspace);
+        const shown = state.problems.filter(({ path = "" }) => one && judge(one, path)?.decision === "allow");
+        return { ...state, problems: shown };
+      });
     },
     vectors: () => options.memory.vectors(),
     changes: (watch) => options.memory.changes(watch),
   };
+}
+
+/** What policy says of a file for the caller; undefined for a path that is none, which its node refuses. */
+type JudgePath = (workspace: MemoryWorkspace, path: string) => FileDecision | undefined;
+
+/** Policy as it is now: what a rule closes is in no answer from the next call on, whatever is indexed. */
+async function judgePaths(
+  { agent }: Caller,
+  { nodes, policy, registry }: SessionMemoryOptions,
+): Promise<JudgePath> {
+  const known = new Map((await nodes.list()).map((node) => [node.id, node]));
+  return ({ nodeId, name: workspace }, text) => {
+    const node = known.get(nodeId);
+    if (!node || !isWorkspacePath(text)) return undefined;
+    const place = {
+      workspace,
+      path: parseWorkspacePath(text),
+      ignoresCase: registry ? ignoresCaseOn(node, workspace, registry) : false,
+    };
+    return policy.decideFile({ agent, node, verb: "read", place });
+  };
+}
+
+/** Nobody is asked about what memory shows: what a person would have to allow is read as a file, where that is asked. */
+function toDenial(verdict: FileDecision, path: string): Fault {
+  const asks = verdict.decision === "ask";
+  const hint = asks ? "read it with fairlead files cat, which asks" : verdict.hint;
+  const reason = asks ? `${path} is asked about at each read (${verdict.rule})` : verdict.reason;
+  return new Fault("POLICY_DENIED", reason, {
+    ...(hint === undefined ? {} : { hint }),
+    details: { path, rule: verdict.rule, side: verdict.side },
+  });
 }
 
 async function chooseWorkspaces(

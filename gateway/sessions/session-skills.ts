@@ -1,18 +1,25 @@
+import { Fault } from "../../shared/fault/fault.ts";
+import { isWorkspacePath, parseWorkspacePath } from "../../shared/names/workspace-path.ts";
 import type { BundleFile } from "../../shared/skill-file/bundle.ts";
+import { instructionFileName } from "../../shared/skill-file/limits.ts";
+import { ignoresCaseOn } from "../files/ignores-case.ts";
+import type { WorkspaceRegistry } from "../files/registry.ts";
 import type { Links } from "../link/links.ts";
 import type { Nodes } from "../pairing/nodes.ts";
-import type { Policy } from "../policy/policy.ts";
+import type { FileDecision, Policy } from "../policy/policy.ts";
 import type { SkillChoice } from "../skills/agent-list.ts";
 import { createBundles } from "../skills/bundles.ts";
-import type { SkillList } from "../skills/catalogue-skill.ts";
+import type { CatalogueSkill, SkillList } from "../skills/catalogue-skill.ts";
 import type { SkillCatalogue } from "../skills/catalogue.ts";
 import {
   type KeptSkillFiles,
+  findSkill,
   listSkillFiles,
   readSkillFile,
   type SkillFilePart,
 } from "../skills/resources.ts";
 import type { RootReader } from "../skills/root-reader.ts";
+import { snapshotOf } from "../skills/snapshot.ts";
 import type { Caller } from "../tools/caller.ts";
 
 /** What the skills of sessions stand on. */
@@ -23,6 +30,8 @@ export interface SessionSkillsOptions {
   readonly content?: KeptSkillFiles;
   readonly nodes: Pick<Nodes, "list">;
   readonly policy: Pick<Policy, "decideFile">;
+  /** Knows whose volume takes upper and lower case for one; none does by default. */
+  readonly registry?: Pick<WorkspaceRegistry, "ignoresCase">;
   /** What reads a root of the gateway's own disk. */
   readonly readerOf?: (root: string) => RootReader | undefined;
   /** Which skills an agent may use; all by default. */
@@ -62,26 +71,15 @@ const maxHeld = 2_000;
 export function createSessionSkills(options: SessionSkillsOptions): SessionSkills {
   const held = new Map<string, SkillList>();
   const bundles = createBundles(options.links, options.readerOf);
-  const admit = async (caller: Caller): Promise<(nodeId: string) => boolean> => {
-    const nodes = new Map((await options.nodes.list()).map((node) => [node.id, node]));
-    const { agent } = caller;
-    return (nodeId) => {
-      const node = nodes.get(nodeId);
-      if (!node) return false;
-      return options.policy.decideFile({ agent, node, verb: "read" }).decision === "allow";
-    };
-  };
+  const admit = (caller: Caller): Promise<Admission> => admitSkills(caller, options);
   const list = async (caller: Caller): Promise<SkillList> => {
     if (!caller.session) return options.catalogue.list();
     const bound = { nodeId: caller.session.nodeId, workspace: caller.session.workspace };
     const { agent } = caller;
     const choice = options.choiceOf?.(agent);
-    return options.catalogue.view({
-      bound,
-      mayUse: await admit(caller),
-      agent,
-      ...(choice ? { choice } : {}),
-    });
+    const { mayUse, denial } = await admit(caller);
+    const view = options.catalogue.view({ bound, mayUse, agent, ...(choice ? { choice } : {}) });
+    return narrow(view, (skill) => denial(skill, instructionFileName) === undefined);
   };
   const prepare = async (caller: Caller): Promise<SkillList> => {
     const made = await list(caller);
@@ -92,19 +90,32 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
   const shown = async (caller: Caller): Promise<SkillList> => {
     const known = caller.session && held.get(caller.session.id);
     if (!known) return await list(caller);
-    const mayUse = await admit(caller);
-    return { ...known, skills: known.skills.filter(({ nodeId }) => nodeId === "" || mayUse(nodeId)) };
+    const { mayUse, denial } = await admit(caller);
+    const may = (skill: CatalogueSkill): boolean =>
+      skill.nodeId === "" || (mayUse(skill.nodeId) && denial(skill, instructionFileName) === undefined);
+    return { ...known, skills: known.skills.filter(may) };
   };
   return {
     list,
     prepare,
     names: async (caller) => namesOf(await list(caller)),
-    files: async (caller, { name, signal }) =>
-      await listSkillFiles({ bundles, list: await shown(caller), name, signal }),
+    files: async (caller, { name, signal }) => {
+      const known = await shown(caller);
+      const files = await listSkillFiles({ bundles, list: known, name, signal });
+      if (!caller.session) return files;
+      const { denial } = await admit(caller);
+      const skill = findSkill(known, name);
+      return files.filter(({ path }) => denial(skill, path) === undefined);
+    },
     read: async function* read(caller, { name, path, signal }) {
+      const known = await shown(caller);
+      if (caller.session && path !== "") {
+        const refused = (await admit(caller)).denial(findSkill(known, name), path);
+        if (refused) throw refused;
+      }
       yield* readSkillFile({
         links: options.links,
-        list: await shown(caller),
+        list: known,
         name,
         path,
         signal,
@@ -116,6 +127,67 @@ export function createSessionSkills(options: SessionSkillsOptions): SessionSkill
     },
     changes: (watch) => options.catalogue.changes(watch),
   };
+}
+
+/** What policy says of a caller and of what is read for it. */
+interface Admission {
+  readonly mayUse: (nodeId: string) => boolean;
+  /** The fault of a file of a node's skill that the caller may not read; its path is relative to the skill's folder. */
+  readonly denial: (skill: CatalogueSkill, path: string) => Fault | undefined;
+}
+
+async function admitSkills(
+  { agent }: Caller,
+  options: Pick<SessionSkillsOptions, "nodes" | "policy" | "registry">,
+): Promise<Admission> {
+  const nodes = new Map((await options.nodes.list()).map((node) => [node.id, node]));
+  const { policy, registry } = options;
+  const decide = (
+    nodeId: string,
+    at?: { readonly workspace: string; readonly path: string },
+  ): FileDecision | undefined => {
+    const node = nodes.get(nodeId);
+    if (!node) return undefined;
+    if (!at || !isWorkspacePath(at.path)) return policy.decideFile({ agent, node, verb: "read" });
+    const ignoresCase = registry ? ignoresCaseOn(node, at.workspace, registry) : false;
+    const place = { workspace: at.workspace, path: parseWorkspacePath(at.path), ignoresCase };
+    return policy.decideFile({ agent, node, verb: "read", place });
+  };
+  return {
+    mayUse: (nodeId) => decide(nodeId)?.decision === "allow",
+    denial: ({ nodeId, workspace, folder }, path) => {
+      if (nodeId === "") return undefined;
+      const verdict = decide(nodeId, { workspace, path: `${folder}/${path}` });
+      return verdict?.decision === "allow" ? undefined : toDenial(verdict, path);
+    },
+  };
+}
+
+/** Nobody is asked about the files of a skill: what a person would have to allow at each read is not shown. */
+function toDenial(verdict: FileDecision | undefined, path: string): Fault {
+  const { rule = "default", side = "gateway", reason = "", hint } = verdict ?? {};
+  return new Fault(
+    "POLICY_DENIED",
+    reason === "" ? `${path} may not be read without being asked about` : reason,
+    {
+      ...(hint === undefined ? {} : { hint }),
+      details: { path, rule, side },
+    },
+  );
+}
+
+const narrowed = new WeakMap<SkillList, SkillList>();
+
+/** The list without what may not be shown: the same one where all may, and made once for what is left. */
+function narrow(list: SkillList, may: (skill: CatalogueSkill) => boolean): SkillList {
+  const skills = list.skills.filter(may);
+  if (skills.length === list.skills.length) return list;
+  const known = narrowed.get(list);
+  if (known?.skills.length === skills.length && known.skills.every((skill, at) => skill === skills[at]))
+    return known;
+  const made = { ...list, skills, snapshot: snapshotOf(skills) };
+  narrowed.set(list, made);
+  return made;
 }
 
 function hold(held: Map<string, SkillList>, sessionId: string, list: SkillList): void {

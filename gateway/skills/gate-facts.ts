@@ -58,6 +58,8 @@ class Facts implements GateFacts {
   readonly #options: GateFactsOptions;
   readonly #scope = new Scope("gate facts");
   readonly #nodes = new Map<string, Known>();
+  /** Links that are asked: each publication of a node comes with its link. */
+  readonly #followed = new WeakSet<AbortSignal>();
   #own: Known = { platform: process.platform, binaries: new Set() };
   #wake: PromiseWithResolvers<void> = Promise.withResolvers();
 
@@ -67,6 +69,8 @@ class Facts implements GateFacts {
   }
 
   follow(link: LiveLink): void {
+    if (this.#followed.has(link.signal)) return;
+    this.#followed.add(link.signal);
     this.#scope.spawn(`facts of ${link.nodeId}`, async (ended) => {
       const signal = AbortSignal.any([ended, link.signal]);
       try {

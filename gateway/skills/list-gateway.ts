@@ -1,10 +1,8 @@
+import { gatewayOwner } from "../../shared/names/alias.ts";
 import type { FailedGate } from "../../shared/skill-file/gates.ts";
 import type { CatalogueSkill, SkillReason, SkillState } from "./catalogue-skill.ts";
 import { toGateReasons } from "./gate-reasons.ts";
 import type { GatewaySkill } from "./root-reader.ts";
-
-/** The owner of the gateway's own skills; no node is called so. */
-export const gatewayOwner = "gateway";
 
 /** What a list of the gateway's skills is made by. */
 export interface GatewayListOptions {

@@ -5,6 +5,9 @@ declare const alias: unique symbol;
 /** The name of a node, given by an administrator; what its skills and tools are prefixed with. */
 export type Alias = string & { readonly [alias]: true };
 
+/** What the gateway itself is called where things are told apart by their owner: no node is given this alias. */
+export const gatewayOwner = "gateway";
+
 /** Most characters of an alias. */
 export const maxAliasLength = 32;
 

@@ -132,4 +132,8 @@ export const memory = [
     id: "memory.file-read-troubles",
     says: "A memory file that cannot be opened for 100 ms is tried again and indexed, one that stays unreadable is listed as failed with its code, and a FIFO in `memory/` is skipped in under 1 s; the others are indexed in each case.",
   },
+  {
+    id: "memory.policy-hides-at-once",
+    says: "Text of a file that policy no longer lets a session read is in no answer of search, `get` or `memory_get` from the next call on, without a reindex, while other sessions still find it.",
+  },
 ] as const;

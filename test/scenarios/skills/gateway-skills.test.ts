@@ -240,3 +240,16 @@ test("an agent's list replaces the inherited one, and what is disabled says so",
   });
   expect(await read("last", mainA)).toBe("exit 4");
 });
+
+test("no machine is called what the gateway's own skills are owned by", patience, async () => {
+  for (const args of [
+    ["nodes", "rename", "boxb", "gateway"],
+    ["invite", "--name", "gateway"],
+  ]) {
+    const { exitCode, json } = await gateway.cli([...args, "--json"]);
+    expect({ exitCode, json }).toMatchObject({
+      exitCode: 6,
+      json: { error: { code: "ALREADY_EXISTS", message: "the gateway itself is called gateway" } },
+    });
+  }
+});
