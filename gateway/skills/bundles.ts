@@ -4,7 +4,8 @@ import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { compareByUtf8 } from "../../shared/names/byte-order.ts";
 import type { WorkspacePath } from "../../shared/names/workspace-path.ts";
 import { fromWireFault } from "../../shared/rpc/fault-wire.ts";
-import { type BundleFile, bundleLimits, revisionOf, tooManyFiles } from "../../shared/skill-file/bundle.ts";
+import { type BundleFile, bundleLimits, tooManyFiles } from "../../shared/skill-file/bundle.ts";
+import { revisionOfFiles } from "../../shared/skill-file/known-skills.ts";
 import type { Links } from "../link/links.ts";
 import type { CatalogueSkill } from "./catalogue-skill.ts";
 import type { RootReader } from "./root-reader.ts";
@@ -43,8 +44,7 @@ export function createBundles(
       const bundle =
         skill.nodeId === "" ? await look(readerOf, skill, signal) : await ask(links, skill, signal);
       if (skill.revision === "") return bundle;
-      const unserved = bundle.problems.map(({ path, fault }) => `${path} ${fault.code}`);
-      requireRevision(skill, revisionOf(bundle.files, unserved));
+      requireRevision(skill, revisionOfFiles(bundle));
       const [oldest] = known.keys();
       if (known.size >= maxKnown && oldest !== undefined) known.delete(oldest);
       known.set(key, bundle);

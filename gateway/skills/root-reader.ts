@@ -1,21 +1,18 @@
-import type { Digest } from "../../shared/content/digest.ts";
-import { Fault, isFault } from "../../shared/fault/fault.ts";
+import type { Fault } from "../../shared/fault/fault.ts";
+import { isFault } from "../../shared/fault/fault.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
-import { Turn } from "../../shared/lifetime/turn.ts";
 import { rootPath, type WorkspacePath } from "../../shared/names/workspace-path.ts";
-import { KnownFiles } from "../../shared/root/known-files.ts";
 import { openRoot } from "../../shared/root/open-root.ts";
-import { readWhole } from "../../shared/root/read-whole.ts";
 import type { RootHandle } from "../../shared/root/root-handle.ts";
 import type { TrustedFolder } from "../../shared/root/trusted-folder.ts";
-import { revisionOf } from "../../shared/skill-file/bundle.ts";
-import {
-  discoverSkills,
-  type FoundSkill,
-  type KeptSkill,
-  type SkillFolders,
-} from "../../shared/skill-file/discover.ts";
+import { discoverSkills, type FoundSkill } from "../../shared/skill-file/discover.ts";
 import type { SkillGates } from "../../shared/skill-file/gates.ts";
+import {
+  createKnownSkills,
+  type KnownSkills,
+  openSkillFolders,
+  readRevision,
+} from "../../shared/skill-file/known-skills.ts";
 import { defaultSkillLimits, instructionFileName } from "../../shared/skill-file/limits.ts";
 import {
   listSkillFiles,
@@ -70,23 +67,20 @@ export function openRootReader(root: GatewayRoot, options: RootReaderOptions): R
 class Reader implements RootReader {
   readonly #root: GatewayRoot;
   readonly #options: RootReaderOptions;
-  readonly #instructions: KnownFiles<KeptSkill>;
-  readonly #digests: KnownFiles<Digest>;
+  readonly #known: KnownSkills;
   #opened: RootHandle | undefined;
 
   constructor(root: GatewayRoot, options: RootReaderOptions) {
     this.#root = root;
     this.#options = options;
-    this.#instructions = new KnownFiles(options.clock);
-    this.#digests = new KnownFiles(options.clock);
+    this.#known = createKnownSkills(options.clock);
   }
 
   async find(signal: AbortSignal): Promise<readonly GatewaySkill[]> {
     const handle = await this.#tryOpen();
     if (!handle) return [];
-    this.#instructions.begin();
-    this.#digests.begin();
-    const folders = this.#folders(handle, signal);
+    const { clock } = this.#options;
+    const folders = openSkillFolders(handle, { known: this.#known, clock, signal });
     try {
       const { skills, skipped } = await discoverSkills(folders, {
         roots: [rootPath],
@@ -130,23 +124,6 @@ class Reader implements RootReader {
     }
   }
 
-  #folders(root: RootHandle, signal: AbortSignal): SkillFolders {
-    const turn = new Turn(this.#options.clock);
-    return {
-      list: async (path) => {
-        await turn.pause(signal);
-        return await root.list(path);
-      },
-      read: async (path, maxBytes) => {
-        const file = await readWhole(root, path, { maxBytes });
-        if (file) return file;
-        throw new Fault("PATH_CHANGED", `${path} changes faster than it can be read`, { details: { path } });
-      },
-      recall: (entry) => this.#instructions.find(entry),
-      keep: (entry, skill) => this.#instructions.keep(entry, skill),
-    };
-  }
-
   async #toSkill(root: RootHandle, found: FoundSkill, signal: AbortSignal): Promise<GatewaySkill> {
     const { skill, folder } = found;
     const isOk = skill.state === "ok";
@@ -163,24 +140,10 @@ class Reader implements RootReader {
         line: diagnostic.line,
       })),
       digest: skill.digest ?? "",
-      revision: isOk ? await this.#revision(root, folder, signal) : "",
+      revision: isOk ? await readRevision(root, folder, { known: this.#known, signal }) : "",
       frontMatterJson: isOk ? JSON.stringify(skill.frontMatter) : "",
       gates: isOk ? skill.gates : undefined,
     };
-  }
-
-  async #revision(root: RootHandle, folder: WorkspacePath, signal: AbortSignal): Promise<string> {
-    try {
-      const { files, problems } = await listSkillFiles(root, folder, { known: this.#digests, signal });
-      return revisionOf(
-        files,
-        problems.map(({ path, fault }) => `${path} ${fault.code}`),
-      );
-    } catch (error) {
-      signal.throwIfAborted();
-      if (isFault(error)) return "";
-      throw error;
-    }
   }
 
   #toSkipped(path: string, fault: Fault): GatewaySkill {

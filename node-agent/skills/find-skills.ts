@@ -1,26 +1,16 @@
 import { createHash } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { type Digest, isDigest } from "../../shared/content/digest.ts";
+import type { Digest } from "../../shared/content/digest.ts";
 import { Fault, isFault } from "../../shared/fault/fault.ts";
 import type { EntryProblemSchema } from "../../shared/gen/fairlead/v1/files_pb.ts";
 import type { PublishedSkillSchema } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import type { Clock } from "../../shared/lifetime/clock.ts";
-import { Turn } from "../../shared/lifetime/turn.ts";
-import { KnownFiles } from "../../shared/root/known-files.ts";
-import { readWhole } from "../../shared/root/read-whole.ts";
 import type { RootHandle } from "../../shared/root/root-handle.ts";
 import { toWireFault } from "../../shared/rpc/fault-wire.ts";
 import { admitSkills } from "../../shared/skill-file/admit.ts";
-import { revisionOf } from "../../shared/skill-file/bundle.ts";
-import {
-  discoverSkills,
-  type FoundSkill,
-  type KeptSkill,
-  type SkillFolders,
-  workspaceSkillRoots,
-} from "../../shared/skill-file/discover.ts";
+import { discoverSkills, type FoundSkill, workspaceSkillRoots } from "../../shared/skill-file/discover.ts";
+import { type KnownSkills, openSkillFolders, readRevision } from "../../shared/skill-file/known-skills.ts";
 import { instructionFileName, type SkillLimits } from "../../shared/skill-file/limits.ts";
-import { listSkillFiles } from "../../shared/skill-file/skill-files.ts";
 
 /** What this machine publishes at one moment. */
 export interface SkillPublication {
@@ -38,12 +28,6 @@ export interface SearchedWorkspace {
   /** Its folder, or why it could not be opened. */
   readonly root: RootHandle | Fault;
   readonly known: KnownSkills;
-}
-
-/** What was made of the files of a workspace's skills when they were read last. */
-export interface KnownSkills {
-  readonly instructions: KnownFiles<KeptSkill>;
-  readonly digests: KnownFiles<Digest>;
 }
 
 interface Published {
@@ -79,9 +63,7 @@ export async function findSkills(
     try {
       const { root, known } = workspace;
       if (root instanceof Fault) throw root;
-      known.instructions.begin();
-      known.digests.begin();
-      const folders = toFolders(root, { ...options, known });
+      const folders = openSkillFolders(root, { ...options, known });
       const found = await discoverSkills(folders, { roots: workspaceSkillRoots, ...options });
       for (const skill of found.skills) all.push(toPublished(name, { root, known }, skill));
       for (const problem of found.skipped)
@@ -95,53 +77,14 @@ export async function findSkills(
   const admitted = admitSkills(all, options.limits);
   for (const { skill, fault } of admitted.skipped) skipped.push({ path: skill.key, fault });
   const skills: MessageInitShape<typeof PublishedSkillSchema>[] = [];
-  for (const skill of admitted.kept)
-    skills.push({ ...toWire(skill), revision: await readRevision(skill, options.signal) });
-  return toPublication(skills, skipped);
-}
-
-/** A new memory of instruction files. */
-export function createKnownSkills(clock: Clock): KnownSkills {
-  return { instructions: new KnownFiles(clock), digests: new KnownFiles(clock) };
-}
-
-/** Empty for a skill whose files cannot be told as a whole: it is published, and its files say why when they are asked for. */
-async function readRevision({ found, place }: Published, signal: AbortSignal): Promise<string> {
-  if (found.skill.state !== "ok") return "";
-  const { root, known } = place;
-  try {
-    const { files, problems } = await listSkillFiles(root, found.folder, { known: known.digests, signal });
-    const unserved = problems.map(({ path, fault }) => `${path} ${fault.code}`);
-    return revisionOf(files, unserved);
-  } catch (error) {
-    signal.throwIfAborted();
-    if (isFault(error)) return "";
-    throw error;
+  for (const skill of admitted.kept) {
+    const { found, place } = skill;
+    const isOk = found.skill.state === "ok";
+    const look = { known: place.known, signal: options.signal };
+    const revision = isOk ? await readRevision(place.root, found.folder, look) : "";
+    skills.push({ ...toWire(skill), revision });
   }
-}
-
-function toFolders(
-  root: RootHandle,
-  search: FindSkillsOptions & { readonly known: KnownSkills },
-): SkillFolders {
-  const turn = new Turn(search.clock);
-  return {
-    list: async (path) => {
-      await turn.pause(search.signal);
-      return await root.list(path);
-    },
-    read: async (path, maxBytes) => {
-      const file = await readWhole(root, path, { maxBytes });
-      if (file) return file;
-      throw new Fault("PATH_CHANGED", `${path} changes faster than it can be read`, { details: { path } });
-    },
-    recall: (entry) => search.known.instructions.find(entry),
-    keep: (entry, skill) => {
-      search.known.instructions.keep(entry, skill);
-      // It was read just now: its revision needs no second look.
-      if (skill.state === "ok" && isDigest(skill.digest)) search.known.digests.keep(entry, skill.digest);
-    },
-  };
+  return toPublication(skills, skipped);
 }
 
 function toPublished(workspace: string, place: OpenPlace, found: FoundSkill): Published {

@@ -3,17 +3,13 @@ import { Fault, isFault } from "../../shared/fault/fault.ts";
 import { Skills } from "../../shared/gen/fairlead/v1/skills_pb.ts";
 import { type Clock, systemClock } from "../../shared/lifetime/clock.ts";
 import { serve, type ServedService } from "../../shared/rpc/service.ts";
+import { createKnownSkills } from "../../shared/skill-file/known-skills.ts";
 import { defaultSkillLimits, type SkillLimits } from "../../shared/skill-file/limits.ts";
 import { listSkillFiles, readSkillFile } from "../../shared/skill-file/skill-files.ts";
 import { OneAtATime } from "../workers/one-at-a-time.ts";
 import { toOpenOptions, type WorkerWorkspaces } from "../workers/worker-settings.ts";
 import { openWorkspace, type Workspace } from "../workspace/open-workspace.ts";
-import {
-  createKnownSkills,
-  findSkills,
-  type SearchedWorkspace,
-  type SkillPublication,
-} from "./find-skills.ts";
+import { findSkills, type SearchedWorkspace, type SkillPublication } from "./find-skills.ts";
 import { toWireFiles, toWirePart } from "./skill-files-wire.ts";
 import { parseSkillFolder } from "./skill-paths.ts";
 import { SkillsWatch } from "./skills-watch.ts";

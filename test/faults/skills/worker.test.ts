@@ -1,13 +1,14 @@
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { createKnownSkills, findSkills } from "../../../node-agent/skills/find-skills.ts";
+import { findSkills } from "../../../node-agent/skills/find-skills.ts";
 import { readMachineFacts } from "../../../node-agent/skills/gate-facts.ts";
 import { startSkills, type SkillsHost, type SkillsNotice } from "../../../node-agent/skills/skills.ts";
 import { Skills } from "../../../shared/gen/fairlead/v1/skills_pb.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { silentLog } from "../../../shared/log/log.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
+import { createKnownSkills } from "../../../shared/skill-file/known-skills.ts";
 import { defaultSkillLimits } from "../../../shared/skill-file/limits.ts";
 import { createDirectLinks } from "../../support/direct-link.ts";
 import { toExport } from "../../support/memory-kit.ts";

@@ -1,13 +1,10 @@
 import { appendFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import {
-  createKnownSkills,
-  findSkills,
-  type SkillPublication,
-} from "../../../node-agent/skills/find-skills.ts";
+import { findSkills, type SkillPublication } from "../../../node-agent/skills/find-skills.ts";
 import { systemClock } from "../../../shared/lifetime/clock.ts";
 import { openRoot } from "../../../shared/root/open-root.ts";
 import type { RootHandle } from "../../../shared/root/root-handle.ts";
+import { createKnownSkills } from "../../../shared/skill-file/known-skills.ts";
 import { defaultSkillLimits, type SkillLimits } from "../../../shared/skill-file/limits.ts";
 import { proves } from "../../support/proves.ts";
 import { createTestCatalogue, type Published } from "../../support/published-skills.ts";
